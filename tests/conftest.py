@@ -26,7 +26,8 @@ from tidemark.local._airflow import Airflow
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import KAFKA, SPARK, LocalStack
 from tidemark.postgres.session import Connection, Cursor
-from tidemark.spark.archive import OPTIONS, with_archive
+from tidemark.spark.archive import with_archive
+from tidemark.spark.java_options import OPTIONS, QUICK
 
 PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
@@ -72,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # The JVMs of tests live for seconds: they would end before a second compiler had paid.
-    os.environ.setdefault(OPTIONS, with_archive("-XX:TieredStopAtLevel=1"))
+    os.environ.setdefault(OPTIONS, with_archive(QUICK))
     settings.load_profile("others" if config.getoption("--shuffle") else "the same")
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, report, *quick):

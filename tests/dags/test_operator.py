@@ -93,6 +93,19 @@ def test_sparks_log_is_in_the_folder_of_such(
     assert _own_spark_log({WORDS: chosen})[WORDS] == chosen
 
 
+@pytest.mark.parametrize("given", [None, "-Xmx512m"])
+def test_java_optimizes_late_in_a_driver_unless_its_options_are_set(
+    monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    from tidemark.airflow.operator import _own_spark_log
+    from tidemark.spark.java_options import LATE, OPTIONS
+
+    monkeypatch.setenv(OPTIONS, given or "")
+    if given is None:
+        monkeypatch.delenv(OPTIONS)
+    assert _own_spark_log({})[OPTIONS].startswith(given or LATE)
+
+
 def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.settings.connections import Connection
 from tidemark.spark import archive, session
+from tidemark.spark.cluster import Cluster
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.session import PATIENT, QUICK, context
+from tidemark.spark.java_options import LATE, OPTIONS, QUICK
+from tidemark.spark.session import context
 
-NAMES = (archive.OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
+NAMES = (OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
 """Variables that a start sets."""
 
 
@@ -28,22 +31,30 @@ def not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
 
 
-def options(*, for_rows: bool = False) -> str:
+ELSEWHERE = Cluster(Connection("spark", "spark", host="spark://there", port=7077))
+
+
+def options(*, for_rows: bool = False, cluster: Cluster | None = None) -> str:
     """What a JVM would be started with."""
     with pytest.raises(SparkNotStarted) as caught:
-        context("test", for_rows=for_rows)
+        context("test", for_rows=for_rows, cluster=cluster)
     assert caught.value.cause == "not here"
-    return os.environ[archive.OPTIONS]
+    return os.environ[OPTIONS]
 
 
-@pytest.mark.parametrize(("for_rows", "expected"), [(True, PATIENT), (False, QUICK)])
-def test_a_jvm_compiles_for_what_passes_through_it(for_rows: bool, expected: str) -> None:
-    assert options(for_rows=for_rows) == expected
+@pytest.mark.parametrize(
+    ("for_rows", "cluster", "expected"),
+    [(True, None, LATE), (False, None, QUICK), (True, ELSEWHERE, LATE), (False, ELSEWHERE, LATE)],
+)
+def test_only_a_jvm_that_no_row_passes_and_that_encrypts_nothing_compiles_little(
+    for_rows: bool, cluster: Cluster | None, expected: str
+) -> None:
+    assert options(for_rows=for_rows, cluster=cluster) == expected
 
 
 @pytest.mark.parametrize("given", ["-Xmx512m", "-Xshare:off"])
 def test_options_that_are_set_stand(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv(archive.OPTIONS, given)
+    monkeypatch.setenv(OPTIONS, given)
     assert options().startswith(given)
 
 
@@ -56,5 +67,5 @@ def test_an_archive_is_used_if_it_is_there_and_no_other_is_named(
     first = options()
     assert first.startswith(f'{QUICK} "-XX:SharedArchiveFile={made}"')
     assert options() == first
-    monkeypatch.setenv(archive.OPTIONS, "-Xshare:off")
+    monkeypatch.setenv(OPTIONS, "-Xshare:off")
     assert options() == "-Xshare:off"

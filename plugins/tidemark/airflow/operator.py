@@ -29,9 +29,10 @@ from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, S
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.step import RegionLink
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.archive import OPTIONS, with_archive
+from tidemark.spark.archive import with_archive
 from tidemark.spark.cluster import SECRET
 from tidemark.spark.errors import JvmEnded
+from tidemark.spark.java_options import LATE, OPTIONS
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def _own_spark_log(given: dict[str, str]) -> dict[str, str]:
     known = os.environ | given
     words = known.get(WORDS) or f"{known.get(LOGS) or _private()}/tidemark-spark-{uuid4()}.log"
     options = [
-        with_archive(known.get(OPTIONS, "")),
+        with_archive(known.get(OPTIONS, LATE)),
         f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
         f"-Dtidemark.spark.log={words}",
     ]

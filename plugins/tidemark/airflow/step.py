@@ -1,4 +1,4 @@
-"""What the tasks of a pipeline have in common: how often one is tried, for how long, its link."""
+"""What DAGs and tasks of a pipeline have in common: tags, how often a task is tried, its link."""
 
 from collections.abc import Mapping
 from datetime import timedelta

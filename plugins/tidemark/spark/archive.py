@@ -15,13 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tidemark.spark.errors import SparkArchiveRefused
+from tidemark.spark.java_options import OPTIONS, QUICK
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-OPTIONS = "SPARK_SUBMIT_OPTS"
-"""What spark-submit, and pyspark, give the driver's JVM."""
 SILENT = "-Xlog:cds*=off"
 """Java warns of an archive that it can't use. What else a user has it log stands."""
 
@@ -63,7 +62,7 @@ def make_archive() -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         new = Path(folder) / path.name
-        os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" -XX:TieredStopAtLevel=1 {SILENT}'
+        os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" {QUICK} {SILENT}'
         _run_spark()
         try_archive(new)
         return keep(new, path)

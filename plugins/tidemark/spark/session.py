@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
 from tidemark.spark._log_file import named_log_file, own_folder, start_jvm
-from tidemark.spark.archive import OPTIONS, with_archive
+from tidemark.spark.archive import with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
+from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -35,35 +36,14 @@ FIXED = {
 }
 """Set always."""
 
-QUICK = "-XX:TieredStopAtLevel=1"
-"""Java's options for a JVM that only schedules: half the CPU time until the first task runs.
-
-Not where it also encrypts: that compiler knows no instructions for AES.
-"""
-
-PATIENT = (
-    "-XX:+IgnoreUnrecognizedVMOptions"  # another Java starts all the same
-    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
-    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
-"""Java's options for a JVM that rows pass through: it optimizes what ran ten times as often as by
-default.
-
-Most of such a JVM's work is to optimize Spark's planner, which pays only in runs of many minutes.
-With these it takes 0.75 of the CPU time for 0.7 million records in batches of 50,000.
-"""
-
-LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java's options for the JVM that only composes the driver's command line: 0.15 s of CPU time."""
-
 LOCAL_TRIES = 3
 
 
 def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None) -> SparkContext:
     """The running context, or a new one called `name`.
 
-    No secret of Kafka or Postgres is in its configuration. How much Java compiles depends on
-    whether rows pass through this JVM. A SparkSession costs seconds more: it is for transforms.
+    No secret of Kafka or Postgres is in its configuration. A JVM that spark-submit has not started
+    is started with java_options.py. A SparkSession costs seconds more: it is for transforms.
 
     Raises:
         JobFailed: Spark does not start.
@@ -72,7 +52,7 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER)
     cluster = cluster or Cluster()
-    own = "" if cluster.is_elsewhere else PATIENT if for_rows else QUICK
+    own = LATE if for_rows or cluster.is_elsewhere else QUICK
     os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, own))
     try:
         start_jvm()  # only then does SparkConf know what spark-submit set

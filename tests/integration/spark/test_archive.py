@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tidemark.local.daemon import java
-from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive, with_archive
+from tidemark.spark.archive import SILENT, archive, try_archive, with_archive
 from tidemark.spark.errors import SparkArchiveRefused
+from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +49,16 @@ def test_an_archive_of_another_java_is_left_aside_in_silence(tmp_path: Path) -> 
     told = driver(words, **{OPTIONS: f"-XX:SharedArchiveFile={other} {SILENT}"})
     assert (told.stdout, told.stderr) == ("6 False\n", "")
     assert "archive" not in words.read_text()
+
+
+@pytest.mark.parametrize("options", [QUICK, LATE, LAUNCHER])
+def test_java_knows_and_takes_the_options_of_a_driver(options: str) -> None:
+    argv = [str(java()), *options.split(), "-XX:+PrintFlagsFinal", "-version"]
+    shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    taken = {line.split()[1]: line.split()[3] for line in shown.splitlines() if "{" in line}
+    for option in options.replace("+UseSerialGC", "UseSerialGC=true").split():
+        name, value = option.removeprefix("-XX:").split("=")
+        assert taken[name] == value
 
 
 def test_what_a_user_has_java_log_stands(tmp_path: Path) -> None:
