@@ -49,7 +49,7 @@ def paths(peers: Peers) -> list[Path]:
 
 
 def tidemark(peers: Peers) -> Iterator[Path]:
-    """Each transform with each size of batch, one at a time and two."""
+    """Each transform with each size of batch; small ones also without another in flight."""
     ways = ((SMALL, USUAL), (SMALL, 1), (LARGE, USUAL))
     for (name, transform), (batch, in_flight) in product(TRANSFORMS.items(), ways):
 

@@ -19,7 +19,7 @@ from scripts.peers import Peers
 
 FEW, MANY = 3, 9
 """Replays of the flights: 1,010,328 records, and 3,030,984."""
-Path = Callable[[Peers], Attempt]
+Attempted = Callable[[Peers], Attempt]
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
     return 0
 
 
-def tidemark(transform: str | None) -> Path:
+def tidemark(transform: str | None) -> Attempted:
     """Tidemark as it is by default, with batches of SMALL."""
     return lambda peers: peers.bench.attempt(SMALL, transform, USUAL)
 

@@ -46,7 +46,9 @@ def spans(file: str) -> list[Span]:
     found = [one for one in _objects(text) if one.get("name") in STEPS]
     drains = sorted(_ms(one["start_time"]) for one in found if one["name"] == "drain")
     if len(drains) <= FIRST:
-        raise SystemExit(f"{file}: {len(drains)} batches were drained; more than {FIRST} are drawn")
+        raise SystemExit(
+            f"{file}: {len(drains)} batches were drained; more than {FIRST} are needed"
+        )
     zero = drains[FIRST]
     cut = [
         Span(one["name"], _ms(one["start_time"]) - zero, _ms(one["end_time"]) - zero)

@@ -118,9 +118,8 @@ class Sender:
     def _told(self, error: KafkaException) -> TidemarkError | None:
         """The error in our words, where it is one of records."""
         failed = error.args[0]
-        if (
-            self._deadline.is_past and failed.name() in FENCED_CODES
-        ):  # the brokers have ended it themselves
+        is_fenced = failed.name() in FENCED_CODES
+        if is_fenced and self._deadline.is_past:  # the brokers have ended the transaction
             return self._too_slow()
         if failed.name() in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
             return OutputRecordTooLarge(topics=self._topics, cause=failed.str())

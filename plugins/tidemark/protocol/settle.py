@@ -1,6 +1,7 @@
 """Settle a region: fence everyone, discard what is not published, mirror what is.
 
-Open, reset and rewind are this one function with different requests.
+Open, reset and rewind are this one function with different requests; a replay and a withholding
+begin with it.
 """
 
 from contextlib import suppress
