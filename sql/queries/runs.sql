@@ -72,6 +72,12 @@ SET remarks = remarks || ARRAY(
 )
 WHERE region = %(region)s AND epoch = %(epoch)s
 
+-- name: newest_run
+-- A reset takes an epoch without a run.
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+       opened_at, closed_at, overrides, remarks
+FROM tidemark.runs WHERE region = %(region)s ORDER BY epoch DESC LIMIT 1
+
 -- name: run_at
 -- The run of an epoch.
 SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,

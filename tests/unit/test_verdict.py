@@ -26,7 +26,8 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status("failed"), Level.red),
         (status("failed", problem="UNREACHABLE: no Kafka"), Level.red),
         (status("reset", consecutive_resets=5), Level.red),
-        (status("reset", consecutive_resets=4), Level.well),
+        (status("reset", consecutive_resets=1), Level.red),
+        (status(consecutive_resets=4), Level.well),
         (status(problem="UNREACHABLE: no Kafka"), Level.unknown),
         (RegionStatus("flights", "unknown", problem="UNREACHABLE: no ledger"), Level.unknown),
         (RegionStatus("flights", "never opened"), Level.new),
@@ -41,6 +42,11 @@ def test_what_failed_is_named_with_what_to_do() -> None:
     assert found.code == "RUN_NOT_DONE"
     assert "(r1): batch 8 is planned" in found.sentence
     assert found.remedy
+
+
+def test_a_failed_run_is_named_also_after_its_reset() -> None:
+    found = verdict_of(status("reset", consecutive_resets=1, reason="batch 8 is planned"))
+    assert "(r1) and was reset: batch 8 is planned" in found.sentence
 
 
 def test_what_waits_at_rest_is_told() -> None:

@@ -158,6 +158,11 @@ class Reader(Lookup):
         rows = self._rows("run_of", region=region, run_id=run_id)
         return Run(region, *rows[0]) if rows else None
 
+    def newest_run(self, region: str) -> Run | None:
+        """The run that was opened last; None if there was none."""
+        rows = self._rows("newest_run", region=region)
+        return Run(region, *rows[0]) if rows else None
+
     def run_at(self, region: str, epoch: int) -> Run | None:
         """The run of this epoch; None if it is the epoch of a reset."""
         rows = self._rows("run_at", region=region, epoch=epoch)

@@ -89,7 +89,9 @@ class RegionStatus:
     dead_letters: int | None = None
     """That are there: those that were purged or replayed are not."""
     run_id: str | None = None
+    """Of the newest run, which a reset may have followed."""
     reason: str | None = None
+    """Why that run failed."""
     remarks: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
@@ -134,11 +136,11 @@ def in_ledger(region: Region) -> RegionStatus:
     state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
     if state is None:
         return RegionStatus(region.name, "never opened", remarks=others)
-    run = ledger.run_at(region.name, state.epoch)
+    run = ledger.newest_run(region.name)
     published = queries.checkpoints(region.name, last=1)
     return RegionStatus(
         region.name,
-        run.state if run else "reset",
+        run.state if run and run.epoch == state.epoch else "reset",
         state.epoch,
         state.head_seq,
         state.oldest_seq,

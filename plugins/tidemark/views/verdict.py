@@ -82,6 +82,8 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
     if found.state == "failed":
         yield failed(f" ({found.run_id})", found.reason)
+    if found.state == "reset" and found.consecutive_resets:  # a reset by hand begins anew with 0
+        yield failed(f" ({found.run_id}) and was reset", found.reason)
     if found.drifting and not found.is_open:
         yield drifted(found.drifting)
 

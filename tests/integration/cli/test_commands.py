@@ -171,7 +171,16 @@ def test_a_reset_applies_and_leaves_its_reason(region: World) -> None:
     ((who, why, state),) = region.sql("SELECT requested_by, why, state FROM tidemark.resets")
     assert "@" in who
     assert (why, state) == ("a drill", "finished")
-    assert answer("status", region.region)["state"] == "reset"
+    found = answer("status", region.region)
+    assert (found["state"], found["run_id"], found["verdict"]["level"]) == ("reset", "run", "well")
+
+
+def test_a_failed_run_is_told_also_after_its_reset(region: World) -> None:
+    region.sql("UPDATE tidemark.runs SET state = 'failed', reason = 'batch 4 is planned'")
+    region.reset("run")
+    found = answer("status", region.region)
+    assert (found["state"], found["reason"]) == ("reset", "batch 4 is planned")
+    assert found["verdict"]["level"] == "red"
 
 
 def test_a_region_that_never_opened_is_refused_with_16(region: World) -> None:
