@@ -80,7 +80,8 @@ its run. After a change of `decode` or of the transform first start a run with *
 **Without `apply` it changes nothing** and says what it would change, and whether it would be
 refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind past it takes it back. A run that is
 cleared does it again: each dead letter becomes rows once all the same. The next run of the pipeline
-tells DAGs that are scheduled on the target.
+tells DAGs that are scheduled on the target of dead letters that became rows; of a replaced batch
+nothing tells them.
 """
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 SENDING: Settings = {"partitioner": "murmur2_random", "message.max.bytes": 1_000_000_000}
 """A key goes to the partition that Java's producers choose, and the topic alone limits a record:
-the client's own limit is below what Kafka takes. A connection may set them otherwise."""
+the client's own limit is below what Kafka takes. A connection may set another limit."""
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
