@@ -82,8 +82,8 @@ def _types() -> str:
 ## Types of fields
 
 The names are those of Spark SQL, in any case. Every field may be null: a missing field is null,
-an undeclared one is ignored (but for a number beyond the range of 64 bits, such as `1e400`, which
-is `OUT_OF_RANGE`). A value that does not fit makes its record a
+an undeclared one is ignored unless `on_new_field` says otherwise (but for a number beyond the range
+of 64 bits, such as `1e400`, which is `OUT_OF_RANGE`). A value that does not fit makes its record a
 [dead letter](dead-letters.md#dead-letters), never a guess: text is not read as a number, a number
 not as text, `1.0` not as a whole number.
 
@@ -107,7 +107,8 @@ def _columns() -> str:
     return f"""\
 ## Columns that a transform is given
 
-First the declared fields in their order (format `raw`: one column `value` of bytes), then:
+First the declared fields in their order (format `raw`: one column `value` of bytes); with an
+envelope `deleted` and the `source_…` columns; then the `key_…` columns of `decode.key`; then:
 
 {table(("column", "Arrow type", "when"), rows)}
 A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
