@@ -155,18 +155,15 @@ class Reader(Lookup):
 
     def run_of(self, region: str, run_id: str) -> Run | None:
         """The newest run with this run id; None if there is none."""
-        rows = self._rows("run_of", region=region, run_id=run_id)
-        return Run(region, *rows[0]) if rows else None
+        return self._run("run_of", region, run_id=run_id)
 
     def newest_run(self, region: str) -> Run | None:
         """The run that was opened last; None if there was none."""
-        rows = self._rows("newest_run", region=region)
-        return Run(region, *rows[0]) if rows else None
+        return self._run("newest_run", region)
 
     def run_at(self, region: str, epoch: int) -> Run | None:
         """The run of this epoch; None if it is the epoch of a reset."""
-        rows = self._rows("run_at", region=region, epoch=epoch)
-        return Run(region, *rows[0]) if rows else None
+        return self._run("run_at", region, epoch=epoch)
 
     def used_overrides(self, region: str, run_id: str) -> dict[str, int]:
         """Overrides that earlier opens of this run have used: override -> epoch."""
@@ -205,3 +202,7 @@ class Reader(Lookup):
         """The epoch of this run's reset that was decided and not finished, or None."""
         rows = self._rows("unfinished_reset", region=region, run_id=run_id)
         return rows[0][0] if rows else None
+
+    def _run(self, name: str, region: str, **values: Any) -> Run | None:
+        rows = self._rows(name, region=region, **values)
+        return Run(region, *rows[0]) if rows else None
