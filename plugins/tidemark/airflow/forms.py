@@ -185,14 +185,7 @@ def reset_params() -> dict[str, Param]:
             " checkpoint, or a time such as 2026-01-31T12:00:00Z (UTC without a zone).",
             section="Reset",
         ),
-        "apply": Param(
-            False,
-            type="boolean",
-            title="Apply",
-            description="Off: show what would change, and change nothing.",
-            section="Reset",
-        ),
-        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Reset"),
+        **_order("Reset"),
         "accept_data_loss": _override(
             "Accept data loss",
             "For a rewind: also removes rows whose records Kafka no longer has, or nobody reads, so"
@@ -222,14 +215,7 @@ def replay_params() -> dict[str, Param]:
             10**18,
             "Replay",
         ),
-        "apply": Param(
-            False,
-            type="boolean",
-            title="Apply",
-            description="Off: show what would change, and change nothing.",
-            section="Replay",
-        ),
-        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Replay"),
+        **_order("Replay"),
         "reasons": _text("Reasons", "OUT_OF_RANGE, WRONG_TYPE. Empty: all.", 1000, CHOICE),
         "since": _text("Since", f"Those published then or later, {TIME}", 40, CHOICE, MOMENT),
         "until": _text("Until", f"Those published before, {TIME}", 40, CHOICE, MOMENT),
@@ -244,6 +230,20 @@ def who(context: Context) -> str:
     """Who filled the form; of a run that a schedule or an event began, the DAG, whose file says."""
     run = context.get("dag_run")
     return (run and run.triggering_user_name) or f"DAG {context['ti'].dag_id}"
+
+
+def _order(section: str) -> dict[str, Param]:
+    """Whether what the form says is done, and why: a dry run unless told otherwise."""
+    return {
+        "apply": Param(
+            False,
+            type="boolean",
+            title="Apply",
+            description="Off: show what would change, and change nothing.",
+            section=section,
+        ),
+        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, section),
+    }
 
 
 def _number(title: str, description: str, most: int, section: str) -> Param:
