@@ -61,7 +61,8 @@ class Sender:
         self._topics = topics
         self._seconds = seconds
         self._clock = clock
-        self._deadline = Deadline(seconds, clock)
+        self._deadline: Deadline
+        """Of the transaction that is under way."""
 
     @contextmanager
     def sending(self, records: Iterable[OutputRecord]) -> Iterator[None]:
