@@ -20,10 +20,11 @@ from scripts.usage import Usage, measure
 
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.settings.sections import BatchSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "dags" / "flights.yaml"
-USUAL = 2
+USUAL: int = BatchSettings.model_fields["in_flight"].default
 """Batches in flight, where a pipeline file says nothing."""
 console = Console(width=120)
 
