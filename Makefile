@@ -52,7 +52,7 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@PYTHONPATH=plugins $(BIN)/lint-imports
+	@PYTHONPATH=plugins:tools $(BIN)/lint-imports
 	@$(BIN)/hadolint Dockerfile deploy/helm/Dockerfile
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	@$(BIN)/compose-lint check --quiet --skip-suppressed --strict-config --fail-on low docker-compose.yml
@@ -93,6 +93,7 @@ down: ## Stop every process of every local stack in .tidemark; the data stays
 	done
 
 RESOLVE = $(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --python-version 3.11 \
+	--no-emit-package airflow-provider-tidemark --no-emit-package tidemark-local \
 	--custom-compile-command "make lock"
 lock: $(READY) ## Resolve the newest versions that pyproject.toml allows: requirements.txt, and .lock with hashes
 	@$(RESOLVE) --upgrade -o requirements.txt
@@ -110,5 +111,5 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	done
 	rm -rf .tidemark .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): requirements.lock pyproject.toml scripts/bootstrap
+$(READY): requirements.lock pyproject.toml tools/pyproject.toml scripts/bootstrap
 	@scripts/bootstrap

@@ -18,9 +18,9 @@ from scripts.attempt import Attempt, Run
 from scripts.flight_data import PARTITIONS, Record, create_topic, records, replay
 from scripts.usage import Usage, measure
 
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.settings.sections import BatchSettings
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "dags" / "flights.yaml"

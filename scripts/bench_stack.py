@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 console = Console(width=100)

@@ -20,7 +20,7 @@ from scripts.orders_cdc import OrdersCdc
 from scripts.payments_avro import PaymentsAvro
 
 from tidemark.errors import TidemarkError
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".tidemark"

@@ -12,7 +12,7 @@ from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
 from scripts.demo_warehouse import Warehouse
 from scripts.example_place import Place
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 BATCH_RECORDS = 20_000
 

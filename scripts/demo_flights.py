@@ -17,7 +17,7 @@ from scripts.demo_warehouse import Warehouse
 from scripts.flight_data import create_topic, records, replay
 from scripts.proof import Proof, prove
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 DAG = TOPIC = REGION = "flights"
 BATCH_RECORDS = 40_000

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "errors.md"
 TEXTS = ROOT / "tests" / "unit" / "error_texts.txt"
 MARKS = ("<!-- errors:start -->\n", "<!-- errors:end -->")
+LOCAL = "tidemark_local.errors"
 PLAIN = {
     int: 7,
     float: 1.5,
@@ -60,7 +61,7 @@ def texts() -> str:
     """The text of each case, made of samples of its fields' types, in the order of codes."""
     for module in _modules():
         importlib.import_module(module)
-    found = [kind for kind in cases() if kind.__module__.startswith("tidemark.")]
+    found = [kind for kind in cases() if kind.__module__.startswith(("tidemark.", LOCAL))]
     told = (
         f"{kind.code} {kind.__name__}\n{indent(str(_sample_of(kind)), '    ')}\n"
         for kind in sorted(found, key=lambda kind: (kind.code, kind.__name__))
@@ -70,10 +71,11 @@ def texts() -> str:
 
 
 def _modules() -> Iterator[str]:
-    """Where errors stand: in each room's errors.py."""
+    """Where errors stand: in each room's errors.py, and in the local stack's."""
     package = Path(tidemark.__file__).parent
     for path in sorted(package.rglob("errors.py")):
         yield ".".join(path.relative_to(package.parent).with_suffix("").parts)
+    yield LOCAL
 
 
 def _sample_of(kind: type[Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg2
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from scripts.bench import Bench, console
 from scripts.bench_stack import stack_of
 from scripts.slow_link import slow_link
 
-from tidemark.local.stack import connections
+from tidemark_local.stack import connections
 
 MILLISECONDS = (0, 5)
 SIZES = (5_000, 50_000)

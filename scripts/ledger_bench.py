@@ -35,12 +35,12 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Contribution
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.views.group_health import health_of
 from tidemark.views.status import in_ledger
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 PAST = 2
 """Checkpoints of each partition before a region's width is measured."""

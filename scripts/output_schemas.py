@@ -24,7 +24,6 @@ from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
 from tidemark.ledger.letters import KeptLetter
 from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember
-from tidemark.local.stack import ServiceStatus
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
@@ -40,6 +39,7 @@ from tidemark.views.status import (
     TargetStatus,
 )
 from tidemark.views.verdict import Verdict
+from tidemark_local.stack import ServiceStatus
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 

@@ -17,10 +17,10 @@ from scripts.flight_data import create_topic, replay
 from scripts.flight_formats import avro_flights
 from scripts.usage import Usage
 
-from tidemark.local._jars import fetched, kafka_jars, named_in
-from tidemark.local.watch import Watch
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
+from tidemark_local._jars import fetched, kafka_jars, named_in
+from tidemark_local.watch import Watch
 
 CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""

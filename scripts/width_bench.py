@@ -27,13 +27,13 @@ from scripts.usage import tree_cpu
 from tidemark.admin.run import close_run
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
-from tidemark.local.stack import LocalStack
 from tidemark.model.plan import Bounds
 from tidemark.protocol.mirror import mirror
 from tidemark.runs.member import drain_run
 from tidemark.runs.open import open_run
 from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
+from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".tidemark" / "width"

@@ -22,12 +22,12 @@ from tests.support.quick import QuickSession
 from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
-from tidemark.local._airflow import Airflow
-from tidemark.local.postgres import Postgres
-from tidemark.local.stack import KAFKA, SPARK, LocalStack
 from tidemark.postgres.session import Connection, Cursor
 from tidemark.spark.archive import with_archive
 from tidemark.spark.java_options import OPTIONS, QUICK
+from tidemark_local._airflow import Airflow
+from tidemark_local.postgres import Postgres
+from tidemark_local.stack import KAFKA, SPARK, LocalStack
 
 PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
@@ -150,7 +150,7 @@ def stack() -> LocalStack:
 @pytest.fixture
 def ddl_postgres(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """This Postgres judges DDL, and none that takes seconds to start."""
-    monkeypatch.setattr("tidemark.local.postgres.throwaway", lambda: stack.postgres)
+    monkeypatch.setattr("tidemark_local.postgres.throwaway", lambda: stack.postgres)
 
 
 @pytest.fixture(scope="session")

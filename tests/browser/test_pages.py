@@ -15,8 +15,8 @@ from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
-from tidemark.local._airflow import Airflow
-from tidemark.local.stack import LocalStack
+from tidemark_local._airflow import Airflow
+from tidemark_local.stack import LocalStack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page

@@ -20,9 +20,9 @@ from tests.support.waiting import until
 from tests.support.world import dump
 from tests.support.yarn import Yarn
 
-from tidemark.local._folder import Folder
-from tidemark.local._spark import spark_home
-from tidemark.local.daemon import end, marked
+from tidemark_local._folder import Folder
+from tidemark_local._spark import spark_home
+from tidemark_local.daemon import end, marked
 
 pytestmark = pytest.mark.spark
 

@@ -19,8 +19,8 @@ from tidemark.decode.port import Refusal
 from tidemark.decode.registry import SERIALIZED, Registry, registry_config
 from tidemark.decode.registry_columns import Asked, newest
 from tidemark.encode.avro_rows import AvroRows
-from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema
+from tidemark_local.stack import LocalStack
 
 UNKNOWN = 987_654
 

@@ -11,8 +11,8 @@ from tests.faults.seeded import Seed
 from tests.support.databases import database_of
 from tests.support.sharing import worker
 
-from tidemark.local.postgres import Postgres
-from tidemark.local.stack import LocalStack
+from tidemark_local.postgres import Postgres
+from tidemark_local.stack import LocalStack
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

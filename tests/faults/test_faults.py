@@ -11,8 +11,8 @@ from tests.faults.cases import LOST_ANSWERS, Case, Fault, is_in_worker
 from tests.faults.region import FaultRegion
 
 from tidemark.errors import Fenced, Superseded
-from tidemark.local.postgres import Postgres
 from tidemark.protocol.errors import SettleDidNotHappen
+from tidemark_local.postgres import Postgres
 
 Record = Callable[[Fault, Case, str], None]
 LOOKED_UP = ("publish.commit.lost", "rewind.commit.sent")

@@ -13,9 +13,9 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Fenced, StagingLost, Unreachable
-from tidemark.local.postgres import Postgres
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
+from tidemark_local.postgres import Postgres
 
 
 def ends_well(*members: Broken) -> None:

@@ -20,12 +20,12 @@ from tests.support.world import World
 from tidemark.errors import Unreachable
 from tidemark.kafka import description, facts
 from tidemark.kafka.group import Group
-from tidemark.local._broker import LocalBroker
-from tidemark.local._folder import Folder
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.runs import _stall, outage
+from tidemark_local._broker import LocalBroker
+from tidemark_local._folder import Folder
+from tidemark_local.stack import LocalStack
 
 POINTS = (
     "plan.before=stop@2",

@@ -14,8 +14,8 @@ from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
 from tidemark.errors import Fenced, IncompleteRead
-from tidemark.local.postgres import Postgres
 from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere
+from tidemark_local.postgres import Postgres
 
 Found = Callable[[Seed, str], None]
 Planted = Callable[[Seed], Seed]

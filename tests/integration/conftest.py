@@ -17,8 +17,8 @@ from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import connect
+from tidemark_local.stack import LocalStack
 
 
 @pytest.fixture

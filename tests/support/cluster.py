@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
-from tidemark.local._broker import LocalBroker
-from tidemark.local._folder import Folder
-from tidemark.local.daemon import end, marked, serve
-from tidemark.local.watch import Watch
 from tidemark.model.offsets import TopicPartition
+from tidemark_local._broker import LocalBroker
+from tidemark_local._folder import Folder
+from tidemark_local.daemon import end, marked, serve
+from tidemark_local.watch import Watch
 
 NODES = (1, 2, 3)
 SETTINGS: dict[str, str | int] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 HEADER = {"length": 8, "magic": 16, "checksum": 17, "attributes": 22, "delta": 26, "records": 57}
 """Where some fields of a batch stand (format 2). The checksum covers what follows it."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg2
 from psycopg2 import sql
 
-from tidemark.local.postgres import ADMIN, Postgres, unprivileged
+from tidemark_local.postgres import ADMIN, Postgres, unprivileged
 
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30

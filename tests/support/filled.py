@@ -12,8 +12,8 @@ from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World
 
 from tidemark.admin.mirror import mirror_region
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 
 def filled(world: World) -> World:

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tidemark.local._airflow import Airflow
-from tidemark.local._broker import LocalBroker
-from tidemark.local._spark import Spark
-from tidemark.local.postgres import Postgres
+from tidemark_local._airflow import Airflow
+from tidemark_local._broker import LocalBroker
+from tidemark_local._spark import Spark
+from tidemark_local.postgres import Postgres
 
 SERVERS = (LocalBroker, Postgres, Spark, Airflow)
 

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg2
 from tests.support.waiting import until
 
-from tidemark.local._folder import Folder
-from tidemark.local.daemon import end, marked
-from tidemark.local.postgres import ADMIN, HBA, Account, Postgres
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder
+from tidemark_local.daemon import end, marked
+from tidemark_local.postgres import ADMIN, HBA, Account, Postgres
+from tidemark_local.watch import Watch
 
 
 class Replica(Postgres):

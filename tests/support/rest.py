@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from tests.support.waiting import until
 
-from tidemark.local._airflow import Airflow
+from tidemark_local._airflow import Airflow
 
 ENDED = {"success", "failed"}
 

@@ -15,9 +15,9 @@ from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local.postgres import ADMIN, Postgres
 from tidemark.postgres.transaction import connect
 from tidemark.settings.connections import Connection
+from tidemark_local.postgres import ADMIN, Postgres
 
 ROLES = ("owner", "worker", "executor", "reader")
 SCHEMAS, TARGET, REPLAYS = (

@@ -12,12 +12,12 @@ from xml.sax.saxutils import escape
 import httpx
 import psutil
 
-from tidemark.local._folder import Folder
-from tidemark.local._jars import fetched, named_in
-from tidemark.local._spark import spark_home
-from tidemark.local.daemon import Daemon, family, java, serve
-from tidemark.local.errors import ServiceNotReady
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder
+from tidemark_local._jars import fetched, named_in
+from tidemark_local._spark import spark_home
+from tidemark_local.daemon import Daemon, family, java, serve
+from tidemark_local.errors import ServiceNotReady
+from tidemark_local.watch import Watch
 
 JARS = Path(__file__).with_name("yarn.jars")
 DAEMONS = {

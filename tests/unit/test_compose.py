@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tidemark.local import _airflow, stack
-from tidemark.local._broker import DEVELOPMENT
-from tidemark.local._jars import KAFKA_VERSION
-from tidemark.local.postgres import ADMIN, OWNERS
 from tidemark.settings.pipeline import Pipeline
+from tidemark_local import _airflow, stack
+from tidemark_local._broker import DEVELOPMENT
+from tidemark_local._jars import KAFKA_VERSION
+from tidemark_local.postgres import ADMIN, OWNERS
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "docker-compose.yml").read_text()

@@ -30,7 +30,7 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.staging import refused
 
-FOLDERS = ("dags", "jobs", "plugins", "sql", "scripts", "docs", "tests")
+FOLDERS = ("dags", "jobs", "plugins", "tools", "sql", "scripts", "docs", "tests")
 OF_THE_READER = {
     "dags/clicks.yaml", "dags/clicks.py", "jobs/clicks.py", "jobs/lines.py", "sql/clicks.sql",
     "tests/test_clicks.py",

@@ -119,7 +119,9 @@ def clone(machine: Machine, tmp_path: Path) -> Path:
     (clone / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "bootstrap", clone / "scripts")
     (clone / "requirements.lock").write_text("a==1\nb==2\n")
-    (clone / "pyproject.toml").touch()
+    (clone / "tools").mkdir()
+    for project in (clone, clone / "tools"):
+        (project / "pyproject.toml").touch()
     programs = clone / ".venv" / "bin"
     programs.mkdir(parents=True)
     for name in ("python", "uv"):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local import postgres
-from tidemark.local.postgres import Account, binaries_for, home_for, unprivileged
-from tidemark.local.watch import Watch
+from tidemark_local import postgres
+from tidemark_local.postgres import Account, binaries_for, home_for, unprivileged
+from tidemark_local.watch import Watch
 
 NOBODY = Account(None, None)
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from tests.support.waiting import until
 
-from tidemark.local._folder import Folder
-from tidemark.local.daemon import MARK, Daemon, end, is_alive, marked
-from tidemark.local.errors import ServiceEnded
+from tidemark_local._folder import Folder
+from tidemark_local.daemon import MARK, Daemon, end, is_alive, marked
+from tidemark_local.errors import ServiceEnded
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = (
@@ -86,8 +86,8 @@ def test_a_grandchild_in_a_session_of_its_own_is_found_after_its_parents_died(
 
 def test_the_caller_and_its_shell_are_never_among_the_marked(folder: Folder) -> None:
     code = (
-        "from pathlib import Path; from tidemark.local._folder import Folder;"
-        "from tidemark.local.daemon import marked;"
+        "from pathlib import Path; from tidemark_local._folder import Folder;"
+        "from tidemark_local.daemon import marked;"
         f"print(len(marked(Folder(Path({str(folder.root)!r})))))"
     )
     env = os.environ | {MARK: str(folder.root)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local._folder import Folder, write_private
+from tidemark_local._folder import Folder, write_private
 
 
 @pytest.fixture

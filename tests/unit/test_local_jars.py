@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from tidemark.local import _jars, daemon
-from tidemark.local.errors import JarNotFetched, JavaMissing
-from tidemark.local.watch import Watch
+from tidemark_local import _jars, daemon
+from tidemark_local.errors import JarNotFetched, JavaMissing
+from tidemark_local.watch import Watch
 
 
 def test_the_manifest_names_the_broker_of_the_pinned_version() -> None:

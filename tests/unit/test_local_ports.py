@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local import daemon
-from tidemark.local._airflow import Airflow
-from tidemark.local._folder import Folder, candidates, reserved, unused
-from tidemark.local.daemon import Daemon
-from tidemark.local.errors import PortTaken, ServiceEnded, ServiceNotReady
-from tidemark.local.stack import LocalStack
-from tidemark.local.watch import Watch
+from tidemark_local import daemon
+from tidemark_local._airflow import Airflow
+from tidemark_local._folder import Folder, candidates, reserved, unused
+from tidemark_local.daemon import Daemon
+from tidemark_local.errors import PortTaken, ServiceEnded, ServiceNotReady
+from tidemark_local.stack import LocalStack
+from tidemark_local.watch import Watch
 
 SERVER = (
     "import socket, sys, time; server = socket.create_server(('127.0.0.1', int(sys.argv[1])));"

@@ -11,7 +11,7 @@ from scripts import release_environment, release_image, release_pythons
 from tests.conftest import OLD_POSTGRES
 
 import tidemark
-from tidemark.local.postgres import packaged
+from tidemark_local.postgres import packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ["Dockerfile", "deploy/helm/Dockerfile"]
@@ -32,6 +32,11 @@ def test_the_version_stands_in_one_place() -> None:
     assert project["project"]["dynamic"] == ["version"]
     assert "version" not in project["project"]
     assert project["tool"]["hatch"]["version"]["path"] == "plugins/tidemark/__init__.py"
+    local = tomllib.loads((ROOT / "tools/pyproject.toml").read_text())
+    assert local["project"]["dynamic"] == ["version"]
+    assert local["tool"]["hatch"]["version"]["path"] == "../plugins/tidemark/__init__.py"
+    extras = project["project"]["optional-dependencies"]
+    assert extras["local"] == [f"tidemark-local=={tidemark.__version__}"]
     newest = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     assert newest == tidemark.__version__
     assert VALUES["defaultAirflowTag"] == tidemark.__version__

@@ -108,17 +108,6 @@ class ReasonUnknown(InvalidSettings):
         )
 
 
-class ServicesUnknown(InvalidSettings):
-    """The local stack has no such services."""
-
-    given: str
-    known: tuple[str, ...]
-
-    def __str__(self) -> str:
-        known = ", ".join(self.known)
-        return f"--services {self.given!r}: choose among {known}, with commas"
-
-
 class AddressUnreadable(InvalidSettings):
     """What --serve has is no address."""
 

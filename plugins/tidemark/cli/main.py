@@ -1,6 +1,7 @@
 """The command line `tidemark`: its commands, and what `--help` says first."""
 
 import importlib
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from typer.core import TyperCommand
 from tidemark import __version__
 from tidemark.cli.errors import Commands, exit_codes
 from tidemark.cli.output import flowing
+from tidemark.errors import packages_of
 
 HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
 
@@ -64,6 +66,9 @@ COMMANDS = {
 MODULES = {"checkpoints": "offsets", "import-offsets": "offsets"}
 """The module of a command, where it is not named as the command is."""
 
+PACKAGED = {"local": "tidemark_local.commands"}
+"""The module of a command that another package has: the extra of the command's name brings it."""
+
 
 class Tidemark(Commands):
     """The table of commands: help reads the table, and only a command that is run is imported."""
@@ -83,14 +88,25 @@ class Tidemark(Commands):
 
 
 def command_of(name: str) -> Any:
-    """The command, or the group of commands, of this name; its module is imported now."""
-    word = name.replace("-", "_")
-    found = getattr(importlib.import_module(f"tidemark.cli.{MODULES.get(name, word)}"), word)
+    """The command, or the group of commands, of this name; its module is imported now.
+
+    Raises:
+        MissingExtra: the command is of a package that is not installed.
+    """
+    found = getattr(_module_of(name), name.replace("-", "_"))
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
     alone.command(name, help=flowing(found.__doc__))(found)
     return typer.main.get_command(alone)
+
+
+def _module_of(name: str) -> ModuleType:
+    if name not in PACKAGED:
+        word = name.replace("-", "_")
+        return importlib.import_module(f"tidemark.cli.{MODULES.get(name, word)}")
+    with packages_of(name, f"tidemark {name}"):
+        return importlib.import_module(PACKAGED[name])
 
 
 def _version(wanted: bool) -> None:

@@ -55,7 +55,7 @@ def ddl_faults(pipeline: str | Path, ddl: str) -> list[str]:
 def _empty_database() -> Iterator[Cursor]:
     """A transaction in a database of its own; both are gone at the end."""
     with packages_of("testing", "a check of DDL"):
-        from tidemark.local.postgres import ADMIN, throwaway
+        from tidemark_local.postgres import ADMIN, throwaway
     server, name = throwaway(), f"ddl_{token_hex(4)}"
     with closing(open_session(server.parameters("postgres", ADMIN))) as session:
         session.autocommit = True

@@ -24,8 +24,8 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import dump
 
-from tidemark.local._airflow import Airflow
-from tidemark.local.stack import LocalStack
+from tidemark_local._airflow import Airflow
+from tidemark_local.stack import LocalStack
 
 pytestmark = [
     pytest.mark.airflow,

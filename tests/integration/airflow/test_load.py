@@ -16,9 +16,9 @@ from tests.support.rest import AirflowApi
 from tests.support.waiting import until
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local._airflow import Airflow
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import connect
+from tidemark_local._airflow import Airflow
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900), pytest.mark.xdist_group("airflow")]
 

@@ -11,7 +11,7 @@ from tests.support.filled import copied, filled, twin
 from tests.support.topics import create_topic
 from tests.support.world import World
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 Make = Callable[[World], World]
 

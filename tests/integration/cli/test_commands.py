@@ -31,9 +31,9 @@ from tidemark.admin import run as run_module
 from tidemark.kafka.description import Holder
 from tidemark.kafka.group import Group
 from tidemark.ledger.migrate import newest
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import TopicPartition
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 
 def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:

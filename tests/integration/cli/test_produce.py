@@ -73,7 +73,7 @@ def test_what_cannot_be_sent_is_told_by_its_line(
 
 
 def test_a_broker_that_is_away_is_unreachable(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemark.local.produce.SECONDS", 1)
+    monkeypatch.setattr("tidemark_local._produce.SECONDS", 1)
     monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
     told = tidemark("local", "produce", "t", str(lines), exits=1)
     assert "UNREACHABLE: Kafka at 127.0.0.1:1: " in told.stderr

@@ -36,14 +36,14 @@ from tests.support.world import World
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
-from tidemark.local._broker import LocalBroker
-from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.runs.errors import ConnectionUnreachable
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
 from tidemark.views.group_health import health_of
 from tidemark.views.status import unread
+from tidemark_local._broker import LocalBroker
+from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.long
 

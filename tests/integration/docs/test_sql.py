@@ -15,10 +15,10 @@ from tests.support.region import ask
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import connect
 from tidemark.verify.verify import verify
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 Parameters = dict[str, Any]
 

@@ -12,7 +12,7 @@ import yaml
 from scripts.airflow_api import AirflowApi
 from tests.support.documents import ROOT, Block, blocks
 
-from tidemark.local.stack import LocalStack
+from tidemark_local.stack import LocalStack
 
 PAGE = blocks(ROOT / "docs" / "first-pipeline.md")
 INSTALL = "scripts/bootstrap ", ". .venv/bin/activate\n"

@@ -25,13 +25,13 @@ from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.locate import located, locating, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.local.stack import LocalStack
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import RewindNotReadable
 from tidemark.verify.verify import verify
+from tidemark_local.stack import LocalStack
 
 Topic = Callable[..., str]
 

@@ -17,8 +17,8 @@ from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.spans import GONE, Reading, read_spans
-from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark_local.stack import LocalStack
 
 Topic = Callable[..., str]
 

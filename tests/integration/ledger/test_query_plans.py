@@ -11,10 +11,10 @@ from sqlalchemy import Engine
 from tests.support.databases import database_of
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
 from tidemark.postgres.session import Cursor, queries, query
 from tidemark.postgres.transaction import autocommit, connect
+from tidemark_local.stack import LocalStack
 
 REGION = "flights"
 LARGE = {"spans", "contributions", "dead_letters", "batches", "batch_targets"}

@@ -12,9 +12,9 @@ from tests.support.sharing import worker
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.local.postgres import Postgres
-from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import autocommit, connect
+from tidemark_local.postgres import Postgres
+from tidemark_local.stack import LocalStack
 
 LINEAR = 1.1
 """The steepest slope on log-log that counts as linear."""

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient
 from tests.support.commands import tidemark
 from tests.support.region import kafka_connection
 
-from tidemark.local.asking import ask
-from tidemark.local.errors import LocalPostgresSilent, LocalStatementRefused, StackMissing
-from tidemark.local.stack import LocalStack
+from tidemark_local._asking import ask
+from tidemark_local.errors import LocalPostgresSilent, LocalStatementRefused, StackMissing
+from tidemark_local.stack import LocalStack
 
 
 def sql(stack: LocalStack, statement: str) -> str:

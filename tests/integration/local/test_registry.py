@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.support.registry import KnownRegistry
 
-from tidemark.local._folder import Folder
-from tidemark.local._registry import LocalRegistry
+from tidemark_local._folder import Folder
+from tidemark_local._registry import LocalRegistry
 
 
 @pytest.mark.long

@@ -15,14 +15,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.browsed import SCREENSHOTS
 from tests.support.topics import create_topic
 
-from tidemark.local import daemon
-from tidemark.local._broker import LocalBroker, archive_of
-from tidemark.local._folder import Folder
-from tidemark.local._jars import kafka_jars
-from tidemark.local.daemon import marked
-from tidemark.local.postgres import Postgres
-from tidemark.local.stack import LocalStack
-from tidemark.local.watch import Watch
+from tidemark_local import daemon
+from tidemark_local._broker import LocalBroker, archive_of
+from tidemark_local._folder import Folder
+from tidemark_local._jars import kafka_jars
+from tidemark_local.daemon import marked
+from tidemark_local.postgres import Postgres
+from tidemark_local.stack import LocalStack
+from tidemark_local.watch import Watch
 
 
 def ask(parameters: dict[str, Any], statement: str) -> Any:
@@ -52,7 +52,7 @@ def test_up_again_starts_nothing(stack: LocalStack) -> None:
 def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
     archive = archive_of(kafka_jars(Watch()))
     assert archive.exists(), "scripts/bootstrap makes it"
-    again = "made by another Java: python -m tidemark.local._broker_archive"
+    again = "made by another Java: python -m tidemark_local._broker_archive"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
 

@@ -18,7 +18,6 @@ from tests.support.world import World, dump
 
 from tidemark.errors import TidemarkError, Unreachable
 from tidemark.kafka.errors import GroupSharesOtherwise, KafkaTopicMissing, OffsetNotHeld
-from tidemark.local.stack import LocalStack
 from tidemark.model.errors import (
     BoundOutOfRange,
     NextOffsetsNotHeld,
@@ -30,6 +29,7 @@ from tidemark.postgres.errors import PostgresRightMissing
 from tidemark.runs import open
 from tidemark.settings.connections import Connection
 from tidemark.staging.errors import RowRefused, TargetDoesNotFit, TargetMayNotBeWritten
+from tidemark_local.stack import LocalStack
 
 SECRET = "a-secret-that-no-text-may-hold"
 

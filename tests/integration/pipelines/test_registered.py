@@ -18,12 +18,12 @@ from tidemark.decode.errors import RegistrySilent, SubjectNotKnown
 from tidemark.decode.registry import Registry, Written
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.actions import Order
-from tidemark.local.stack import LocalStack
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
 from tidemark.protocol.open import ACCEPT_CHANGES
 from tidemark.runs.errors import FieldsWithoutType
 from tidemark.runs.fit import with_columns_in_use
 from tidemark.staging.errors import TargetDoesNotFit
+from tidemark_local.stack import LocalStack
 
 ID, NAME = ("id", "long"), ("name", ["null", "string"])
 EMAIL = ("email", ["null", "string"])

@@ -10,10 +10,10 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.ledger.ledger import Ledger
-from tidemark.local.stack import LocalStack
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.postgres.transaction import connect
 from tidemark.spark._postgres import connected, postgres_errors
+from tidemark_local.stack import LocalStack
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tests.support.produce import produce
 from tests.support.sharing import worker
 from tests.support.world import World
 
-from tidemark.local._folder import Folder
-from tidemark.local.postgres import Postgres, packaged
-from tidemark.local.stack import LocalStack
+from tidemark_local._folder import Folder
+from tidemark_local.postgres import Postgres, packaged
+from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.long  # with 18 and 15 all tests of Postgres run
 

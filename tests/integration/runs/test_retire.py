@@ -17,8 +17,6 @@ from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import Connection
@@ -27,6 +25,8 @@ from tidemark.runs import retire as retire_module
 from tidemark.runs.retire import retire
 from tidemark.spark._writer import WriteSpec, stage
 from tidemark.staging import copy
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 SECONDS = 120
 BATCHES = 1000

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local.daemon import java
 from tidemark.spark.archive import SILENT, archive, try_archive, with_archive
 from tidemark.spark.errors import SparkArchiveRefused
 from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK
+from tidemark_local.daemon import java
 
 pytestmark = pytest.mark.spark
 

@@ -22,10 +22,10 @@ from tests.support.spark_cluster import (
 from tests.support.waiting import until
 from tests.support.world import dump
 
-from tidemark.local import _spark as standalone
-from tidemark.local._folder import Folder
-from tidemark.local._spark import Spark
-from tidemark.local.daemon import Daemon, end, marked
+from tidemark_local import _spark as standalone
+from tidemark_local._folder import Folder
+from tidemark_local._spark import Spark
+from tidemark_local.daemon import Daemon, end, marked
 
 pytestmark = pytest.mark.spark
 

@@ -32,7 +32,6 @@ from tests.support.world import World
 from tidemark.errors import DataLost, StagingLost, TargetRefused, error_as_dict
 from tidemark.failpoints import VARIABLE
 from tidemark.kafka.errors import CorruptRange
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.errors import StagingDiscarded
@@ -53,6 +52,7 @@ from tidemark.spark.source import source
 from tidemark.spark.specs import read_spec
 from tidemark.spark.transform import ArrowTransform, Transform
 from tidemark.staging._row_errors import ValueUnstorable
+from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.spark
 

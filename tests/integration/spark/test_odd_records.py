@@ -10,10 +10,10 @@ from tests.support.damage import batching_producer, stored_batches, with_checksu
 
 from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import Span
 from tidemark.spark.reader import read
+from tidemark_local.stack import LocalStack
 
 Topic = Callable[..., str]
 

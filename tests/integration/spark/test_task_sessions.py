@@ -16,7 +16,6 @@ from tests.support.region import ask
 from tests.support.waiting import until
 
 from tidemark.errors import Unreachable
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark import _postgres as sessions
@@ -31,6 +30,7 @@ from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.reader import StagedJournal
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
+from tidemark_local.stack import LocalStack
 
 SCHEMA = pa.schema([("n", pa.int64())])
 STAGING = Staging("public", "t_rows", "t_dead_letters", "t_reads")

@@ -24,7 +24,6 @@ from tidemark.cli.check_job import job_findings
 from tidemark.cli.findings import State
 from tidemark.cli.first_records import preview_of
 from tidemark.errors import IncompleteRead
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
 from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
@@ -34,6 +33,7 @@ from tidemark.spark import executor as executors
 from tidemark.spark.errors import TransformCutsRows, TransformLeftSource, TransformReturnedOther
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.transform import FrameTransform, Transform
+from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.spark
 

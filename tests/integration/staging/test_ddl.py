@@ -179,7 +179,7 @@ import os
 import signal
 import sys
 import psutil
-from tidemark.local.postgres import throwaway
+from tidemark_local.postgres import throwaway
 from tidemark.testing import ddl_faults
 
 file, ddl, end = sys.argv[1:]

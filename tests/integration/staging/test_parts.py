@@ -15,8 +15,6 @@ from tests.support.shop import Shop
 from tidemark.cli.check_postgres import target_findings
 from tidemark.cli.findings import State
 from tidemark.errors import Refused
-from tidemark.local.postgres import ADMIN
-from tidemark.local.stack import LocalStack
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.errors import (
@@ -28,6 +26,8 @@ from tidemark.staging.errors import (
 )
 from tidemark.staging.rewind import PublishedRows, UpsertedRows
 from tidemark.staging.target import ensure
+from tidemark_local.postgres import ADMIN
+from tidemark_local.stack import LocalStack
 
 VERSIONS = ("18", "15")
 Database = tuple[Engine, dict[str, Any]]

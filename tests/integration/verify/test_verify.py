@@ -19,7 +19,6 @@ from tests.support.world import World
 
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
 from tidemark.postgres.transaction import connect
 from tidemark.runs.region import Region, region_of
@@ -28,6 +27,7 @@ from tidemark.verify import _multiset
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 from tidemark.views.status import TargetStatus, counted
+from tidemark_local.stack import LocalStack
 
 
 @pytest.fixture

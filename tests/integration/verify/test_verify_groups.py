@@ -16,12 +16,12 @@ from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.errors import DataLost
-from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.verify import _comparison
 from tidemark.verify.report import Kind, Report
 from tidemark.verify.verify import verify
+from tidemark_local.stack import LocalStack
 
 BATCHES = 8
 REFUSED = "refused"

@@ -20,9 +20,9 @@ import psutil
 
 from tidemark.deadline import Deadline
 from tidemark.errors import NotStarted
-from tidemark.local._folder import Folder, is_free, reserved, write_private
-from tidemark.local.errors import JavaMissing, PortTaken, ServiceEnded
-from tidemark.local.watch import Watch, reason, start_logged
+from tidemark_local._folder import Folder, is_free, reserved, write_private
+from tidemark_local.errors import JavaMissing, PortTaken, ServiceEnded
+from tidemark_local.watch import Watch, reason, start_logged
 
 MARK = "TIDEMARK_LOCAL_STACK"
 """Environment variable naming the state folder: all that a stack's processes start inherits it."""

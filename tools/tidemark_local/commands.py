@@ -6,24 +6,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tidemark.cli.faults import ServicesUnknown
 from tidemark.cli.output import Format, ResultFormat, print_json, print_line, print_table, spinning
 from tidemark.cli.project import connection
-from tidemark.errors import packages_of
 from tidemark.kafka.config import kafka_config
-from tidemark.local.asking import ask
-from tidemark.local.errors import StackMissing
-from tidemark.local.produce import ensure_topic, produce_lines
-from tidemark.local.services import DEFAULT, SERVICES
-from tidemark.local.watch import Tell, silent
 from tidemark.model.plain import amount
-
-if TYPE_CHECKING:
-    from tidemark.local.stack import LocalStack
+from tidemark_local._asking import ask
+from tidemark_local._produce import ensure_topic, produce_lines
+from tidemark_local.daemon import running
+from tidemark_local.errors import ServicesUnknown, StackMissing
+from tidemark_local.stack import DEFAULT, SERVICES, LocalStack
+from tidemark_local.watch import Tell, silent
 
 local = typer.Typer(
     help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
@@ -83,9 +79,6 @@ def list_stacks() -> None:
 
     Those of other accounts are seen by root alone. `tidemark local down --dir FOLDER` stops one.
     """
-    with packages_of("local", "tidemark local"):
-        from tidemark.local.daemon import running
-
     found = running()
     if not found:
         print_line("no stack runs")
@@ -109,7 +102,6 @@ def sql(
       tidemark local sql 'SELECT * FROM clicks ORDER BY at LIMIT 3'
     """
     stack = _stack(directory)
-
     if not stack.folder.exists:
         raise StackMissing(folder=stack.folder.root)
     answer = ask(stack.postgres.parameters(), statement)
@@ -187,15 +179,11 @@ def _chosen(services: str) -> list[str]:
     return names
 
 
-def _stack(directory: Path, tell: Tell = silent) -> "LocalStack":
-    """Imported here: without the extra `local`, help and errors are told all the same."""
-    with packages_of("local", "tidemark local"):
-        from tidemark.local.stack import LocalStack
-
+def _stack(directory: Path, tell: Tell = silent) -> LocalStack:
     return LocalStack(directory, Path.cwd(), tell)
 
 
-def _print(stack: "LocalStack", output: ResultFormat) -> None:
+def _print(stack: LocalStack, output: ResultFormat) -> None:
     states = stack.status()
     if output is ResultFormat.json:
         print_json(states)

@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tidemark.local._airflow import Airflow
-from tidemark.local._broker import LocalBroker
-from tidemark.local._folder import Folder, write_private
-from tidemark.local._registry import LocalRegistry
-from tidemark.local._spark import Spark
-from tidemark.local.daemon import end, marked
-from tidemark.local.postgres import Postgres
-from tidemark.local.services import DEFAULT, SERVICES
-from tidemark.local.watch import Tell, Watch, silent
+from tidemark_local._airflow import Airflow
+from tidemark_local._broker import LocalBroker
+from tidemark_local._folder import Folder, write_private
+from tidemark_local._registry import LocalRegistry
+from tidemark_local._spark import Spark
+from tidemark_local.daemon import end, marked
+from tidemark_local.postgres import Postgres
+from tidemark_local.watch import Tell, Watch, silent
+
+SERVICES = ("kafka", "registry", "postgres", "spark", "airflow")
+DEFAULT = ("kafka", "postgres", "airflow")
+"""Without a cluster of its own, Spark runs in the drivers' processes; few need a registry."""
 
 KAFKA = "AIRFLOW_CONN_TIDEMARK_KAFKA"
 WAREHOUSE = "AIRFLOW_CONN_TIDEMARK_WAREHOUSE"

@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.errors import MissingExtra
-from tidemark.local._folder import Folder, write_private
-from tidemark.local.daemon import Daemon, answer_of, java, serve
-from tidemark.local.errors import ServiceNotReady
-from tidemark.local.watch import Watch
 from tidemark.spark.cluster import SECRET, SECURE
+from tidemark_local._folder import Folder, write_private
+from tidemark_local.daemon import Daemon, answer_of, java, serve
+from tidemark_local.errors import ServiceNotReady
+from tidemark_local.watch import Watch
 
 WORKERS = 2
 MEMORY = "1g"

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from tidemark.local._broker import LocalBroker, archive_of
-from tidemark.local._folder import Folder
-from tidemark.local._jars import kafka_jars
-from tidemark.local.watch import Watch
 from tidemark.spark.archive import is_current, keep
+from tidemark_local._broker import LocalBroker, archive_of
+from tidemark_local._folder import Folder
+from tidemark_local._jars import kafka_jars
+from tidemark_local.watch import Watch
 
 WRITING_SECONDS = 120
 """A JVM writes the archive as its last act."""

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg2
 from psycopg2.extras import register_default_json, register_default_jsonb
 
-from tidemark.local.errors import LocalPostgresSilent, LocalStatementRefused
+from tidemark_local.errors import LocalPostgresSilent, LocalStatementRefused
 
 MOST = 1000
 """Rows that are shown."""

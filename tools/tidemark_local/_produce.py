@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidemark.local.errors import (
+from tidemark_local.errors import (
     LineNotSent,
     LinesNotAcknowledged,
     LineWithoutKey,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.deadline import Deadline
-from tidemark.local.errors import NotInTime, StartCommandDoesNotEnd, StartCommandFailed
+from tidemark_local.errors import NotInTime, StartCommandDoesNotEnd, StartCommandFailed
 
 ERROR = re.compile(r"\b(FATAL|ERROR|PANIC)\b|(Error|Exception): ")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tidemark.local._folder import Folder
-from tidemark.local._jars import kafka_jars
-from tidemark.local.daemon import Daemon, java, serve
-from tidemark.local.errors import ServiceNotReady
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder
+from tidemark_local._jars import kafka_jars
+from tidemark_local.daemon import Daemon, java, serve
+from tidemark_local.errors import ServiceNotReady
+from tidemark_local.watch import Watch
 
 HEAP = ("-Xms256m", "-Xmx512m")
 MACHINE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

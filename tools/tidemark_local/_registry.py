@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
-from tidemark.local._folder import Folder
-from tidemark.local._jars import LOCK_SECONDS, Jar, fetched
-from tidemark.local.daemon import Daemon, answer_of, java, serve
-from tidemark.local.errors import ServiceNotReady
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder
+from tidemark_local._jars import LOCK_SECONDS, Jar, fetched
+from tidemark_local.daemon import Daemon, answer_of, java, serve
+from tidemark_local.errors import ServiceNotReady
+from tidemark_local.watch import Watch
 
 ARCHIVE = Jar(
     "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",

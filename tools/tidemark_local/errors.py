@@ -129,6 +129,17 @@ class LocalStatementRefused(InvalidSettings):
         return f"Postgres refuses the statement: {self.cause}"
 
 
+class ServicesUnknown(InvalidSettings):
+    """The local stack has no such services."""
+
+    given: str
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known)
+        return f"--services {self.given!r}: choose among {known}, with commas"
+
+
 class StackMissing(InvalidSettings):
     """In a folder no local stack was ever started."""
 

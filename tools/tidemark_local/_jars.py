@@ -15,8 +15,8 @@ from pathlib import Path
 import pooch
 from filelock import FileLock
 
-from tidemark.local.errors import JarNotFetched
-from tidemark.local.watch import Watch
+from tidemark_local.errors import JarNotFetched
+from tidemark_local.watch import Watch
 
 KAFKA_VERSION = "4.1.0"
 KAFKA_MB = 44
@@ -55,7 +55,7 @@ class Jar:
 
 def manifest() -> list[Jar]:
     """The jars that make the broker."""
-    return named_in(files("tidemark.local").joinpath("kafka.jars").read_text())
+    return named_in(files("tidemark_local").joinpath("kafka.jars").read_text())
 
 
 def named_in(text: str) -> list[Jar]:

