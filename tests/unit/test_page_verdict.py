@@ -15,7 +15,8 @@ from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.page.verdict import error_in, verdict
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
-from tidemark.views.verdict import Level, remedy
+from tidemark.views.status import PartitionStatus, RegionStatus
+from tidemark.views.verdict import Level, remedy, verdict_of
 
 FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -79,11 +80,43 @@ def test_an_open_epoch_of_the_command_line_is_running() -> None:
     assert verdict(seen(), standing("open", run_id="cli/1")).level is Level.running
 
 
-@pytest.mark.parametrize("state", ["failed", "reset"])
-def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(state: str) -> None:
-    found = verdict(seen("failed"), standing(state, reason="batch 8 is planned"))
-    assert (found.level, found.code) == (Level.red, "RUN_NOT_DONE")
-    assert "batch 8 is planned" in found.sentence
+FAILED = [standing("failed"), standing("reset", consecutive_resets=1)]
+
+
+@pytest.mark.parametrize("found", FAILED)
+def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(found: Standing) -> None:
+    judged = verdict(seen("failed"), replace(found, reason="batch 8 is planned"))
+    assert (judged.level, judged.code) == (Level.red, "RUN_NOT_DONE")
+    assert "(flights/r1): batch 8 is planned." in judged.sentence
+
+
+@pytest.mark.parametrize("airflow", [None, "success", "failed", "running"])
+@pytest.mark.parametrize("found", [*FAILED, standing("reset")])
+def test_the_page_and_the_command_line_judge_a_run_alike(
+    airflow: str | None, found: Standing
+) -> None:
+    """By the ledger: Airflow may have deleted its DAG run, and a reset by hand is an answer."""
+    status = RegionStatus(
+        "flights", found.state, epoch=2, head_seq=7, run_id=found.run_id, reason=found.reason,
+        consecutive_resets=found.consecutive_resets, max_consecutive_resets=5,
+        partitions=(PartitionStatus("t", 0, 10, 10, 10),),
+    )  # fmt: skip
+    assert verdict(seen(airflow), found) == verdict_of(status)
+
+
+def test_a_task_that_failed_after_its_run_was_closed_is_told_as_that() -> None:
+    found = verdict(seen("failed"), standing("closed"))
+    assert (found.level, found.code) == (Level.red, None)
+    assert "it closed, and another task of its DAG failed" in found.sentence
+
+
+def test_a_run_that_another_took_over_is_told_with_its_own_code() -> None:
+    airflow = seen("failed")
+    assert airflow.last_run
+    airflow.last_run = replace(airflow.last_run, error=("drain", "FENCED"))
+    found = verdict(airflow, standing("closed", run_id="cli/1"))
+    assert (found.level, found.code) == (Level.red, "FENCED")
+    assert "in the task drain (flights/r1): it did not open, or" in found.sentence
 
 
 def test_the_code_that_the_failed_task_kept_is_told_rather_than_that_the_run_is_not_done() -> None:

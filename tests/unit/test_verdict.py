@@ -46,7 +46,7 @@ def test_what_failed_is_named_with_what_to_do() -> None:
 
 def test_a_failed_run_is_named_also_after_its_reset() -> None:
     found = verdict_of(status("reset", consecutive_resets=1, reason="batch 8 is planned"))
-    assert "(r1) and was reset: batch 8 is planned" in found.sentence
+    assert "(r1): batch 8 is planned. It was reset." in found.sentence
 
 
 def test_what_waits_at_rest_is_told() -> None:

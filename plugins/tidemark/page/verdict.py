@@ -4,11 +4,12 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from tidemark.errors import RunNotDone, TidemarkError, by_code
+from tidemark.errors import TidemarkError, by_code
 from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
 from tidemark.page.seen import SeenRegion, UnreadFile
 from tidemark.views.verdict import (
+    RUN_NOT_DONE,
     Level,
     Verdict,
     drifted,
@@ -67,7 +68,7 @@ def _verdicts(
         yield from _waiting(seen, standing, lag)
         if drifting and standing.state != "open":
             yield drifted(drifting)
-    yield from _failed(seen, standing)
+    yield from _of_airflow(seen, standing)
 
 
 def _unread(file: UnreadFile) -> Verdict:
@@ -83,7 +84,9 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
     left = standing.target_lag or 0
     verb = "is" if left == 1 else "are"
     how_far = f"{amount(left, 'offset')} {verb} left up to its target"
-    yield from of_ledger(standing, seen.pipeline.max_consecutive_resets, how_far)
+    error = seen.last_run.error if _is_its_run(seen, standing) and seen.last_run else None
+    resets = seen.pipeline.max_consecutive_resets
+    yield from of_ledger(standing, resets, how_far, error=error or RUN_NOT_DONE)
     if standing.state == "open" and _has_ended(seen, standing):
         yield Verdict(
             Level.red,
@@ -93,23 +96,30 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
         )
 
 
+def _is_its_run(seen: SeenRegion, standing: Standing) -> bool:
+    """Whether the newest DAG run is the ledger's newest run."""
+    run = seen.last_run
+    return run is not None and standing.run_id == f"{run.dag_id}/{run.run_id}"
+
+
 def _has_ended(seen: SeenRegion, standing: Standing) -> bool:
     run = seen.last_run
-    is_it = run is not None and standing.run_id == f"{run.dag_id}/{run.run_id}"
-    return is_it and run is not None and run.state in ("success", "failed")
+    is_over = run is not None and run.state in ("success", "failed")
+    return is_over and _is_its_run(seen, standing)
 
 
-def _failed(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
-    """A run that failed last, by the ledger's word or by Airflow's: it may not even have opened."""
+def _of_airflow(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
+    """A DAG run that failed last, and not by the ledger's word."""
     run = seen.last_run
-    has_failed = run is not None and run.state == "failed" and _is_newest(seen, standing)
-    if not has_failed and (standing is None or standing.state != "failed"):
+    if run is None or run.state != "failed" or not _is_newest(seen, standing):
         return
-    name = run.run_id if run and has_failed else standing.run_id if standing else ""
-    task_id, code = (run.error if run and has_failed else None) or (None, RunNotDone.code)
-    reason = standing.reason if standing else "it did not open"
-    where = f" in the task {task_id}" if task_id else ""
-    yield failed(f"{where} ({name})", reason, code)
+    run_id = f"{run.dag_id}/{run.run_id}"
+    if standing is None or not _is_its_run(seen, standing):
+        reason = "it did not open, or another run took over."
+        yield failed(run_id, reason, run.error or RUN_NOT_DONE)
+    elif standing.state == "closed":
+        reason = "it closed, and another task of its DAG failed."
+        yield failed(run_id, reason, run.error or (None, None))
 
 
 def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:

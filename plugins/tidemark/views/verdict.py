@@ -50,6 +50,12 @@ def remedy(code: str | None) -> str:
     return known[code].hint if code in known else "Read its log."
 
 
+TaskError = tuple[str | None, str | None]
+"""The task that failed and its error's code, where they are known."""
+
+RUN_NOT_DONE: TaskError = (None, RunNotDone.code)
+
+
 class OpenedRegion(Protocol):
     """A region that has opened before, as the ledger tells it."""
 
@@ -63,7 +69,15 @@ class OpenedRegion(Protocol):
 
     @property
     def consecutive_resets(self) -> int | None:
-        """In a row, by which nothing was published."""
+        """In a row, by which nothing was published; a reset by hand begins anew with 0."""
+
+    @property
+    def run_id(self) -> str | None:
+        """Of its newest run."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why that one ended without a close."""
 
 
 def verdict_of(found: RegionStatus) -> Verdict:
@@ -80,10 +94,6 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     known = "not known" if found.lag is None else amount(found.lag, "offset")
     left = f"the lag is {known}"
     yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
-    if found.state == "failed":
-        yield failed(f" ({found.run_id})", found.reason)
-    if found.state == "reset" and found.consecutive_resets:  # a reset by hand begins anew with 0
-        yield failed(f" ({found.run_id}) and was reset", found.reason)
     if found.drifting and not found.is_open:
         yield drifted(found.drifting)
 
@@ -95,11 +105,16 @@ def never_opened(lag: int | None) -> Verdict:
 
 
 def of_ledger(
-    found: OpenedRegion, max_resets: int, left: str, waits: int | None = None
+    found: OpenedRegion,
+    max_resets: int,
+    left: str,
+    waits: int | None = None,
+    error: TaskError = RUN_NOT_DONE,
 ) -> Iterator[Verdict]:
     """Of a region at rest or at work.
 
-    `left` says what its run has still to do, `waits` how many records the next one will find.
+    `left` says what its run has still to do, `waits` how many records the next one will find,
+    `error` what its run failed with, if it has.
     """
     resets = found.consecutive_resets or 0
     if resets >= max_resets:
@@ -110,16 +125,26 @@ def of_ledger(
             " Apply. That keeps all rows.",
             Refused.code,
         )
+    if has_failed(found):
+        later = " It was reset." if found.state == "reset" else ""
+        yield failed(f"{found.run_id}", f"{found.reason or 'it did not close'}.{later}", error)
     if found.state == "open":
         yield Verdict(Level.running, f"A run is on: {left}.")
     later = f"; {waiting(waits)} for the next run" if waits else ""
     yield Verdict(Level.well, f"All is published up to checkpoint {found.head_seq}{later}.")
 
 
-def failed(run: str, reason: str | None, code: str = RunNotDone.code) -> Verdict:
-    """Of a run that ended without a close; `run` names it."""
-    why = reason or "it did not close"
-    return Verdict(Level.red, f"The newest run failed{run}: {why}.", remedy(code), code)
+def has_failed(found: OpenedRegion) -> bool:
+    """Whether its newest run ended without a close, and nobody has reset it by hand since."""
+    return found.state == "failed" or (found.state == "reset" and bool(found.consecutive_resets))
+
+
+def failed(run_id: str, reason: str, error: TaskError = RUN_NOT_DONE) -> Verdict:
+    """Of a run that failed; `reason` is a sentence."""
+    task, code = error
+    where = f" in the task {task}" if task else ""
+    sentence = f"The newest run failed{where} ({run_id}): {reason}"
+    return Verdict(Level.red, sentence, remedy(code), code)
 
 
 def drifted(drifting: int) -> Verdict:
