@@ -2,15 +2,19 @@
 
 One JSON schema for the `-o json` output of each command: of the dataclasses that it prints, and
 what the command adds to them; and one for the error in its place. Without --write they go to
-stdout.
+stdout. Pydantic makes them; here is what it can't know: how `tidemark.model.plain` writes values.
 """
 
 import json
 import sys
+from collections.abc import Mapping
+from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from scripts.json_types import Schema, Types, closed
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypedDict
 
 from tidemark.admin.dead_letters import PurgeReport
 from tidemark.admin.importing import ImportReport
@@ -22,7 +26,6 @@ from tidemark.admin.withhold import WithholdReport
 from tidemark.cli.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
-from tidemark.ledger.letters import KeptLetter
 from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
@@ -41,19 +44,26 @@ from tidemark.views.status import (
 from tidemark.views.verdict import Verdict
 from tidemark_local.stack import ServiceStatus
 
+Schema = dict[str, Any]
+Parts = Mapping[str, Any]
+"""The type of each part, by its name."""
+
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
+
+CONFIG = ConfigDict(
+    extra="forbid", use_attribute_docstrings=True, json_schema_serialization_defaults_required=True
+)
 
 NAMES = {
     one.__name__: one
     for one in (MemberHealth, OutputStatus, Published, ShownMember, Topics, TopicPartition, Verdict)
 }
 
-MORE: dict[type, dict[str, Any]] = {
+MORE: dict[type, Parts] = {
     BatchProof: {"verdict": str},
     GroupHealth: {"lag": int | None, "kafka_lag": int | None, "drifting": int},
     KnownRegion: {"has_file": bool},
     PartitionStatus: {"lag": int | None, "drift": int | None},
-    Published: {},
     RegionStatus: {"lag": int | None, "drifting": int, "verdict": Verdict},
     Report: {"clean": bool, "wrong": int, "unverifiable": int},
     ResetReport: {"fences": list[str], "foreign": list[str]},
@@ -61,16 +71,39 @@ MORE: dict[type, dict[str, Any]] = {
 }
 """What commands add to the fields of what they print."""
 
-OF_COMMAND: dict[str, dict[type, dict[str, Any]]] = {
+OF_COMMAND: dict[str, dict[type, Parts]] = {
     "checkpoints": {Published: {"offsets": dict[str, int]}},
     "group": {PartitionStatus: {"lag": int | None, "kafka_lag": int | None, "drift": int | None}},
 }
 """And what one command adds besides."""
 
+
+class Letter(TypedDict):
+    """A dead letter as `as_line` writes it, flat."""
+
+    seq: int
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    published_at: str
+    reason: str
+    detail: str
+    key_text: str | None
+    key_base64: str | None
+    value_text: str | None
+    value_base64: str | None
+    headers: list[dict[str, Any]] | None
+    refused_rows: list[Any] | dict[str, list[Any]] | str | None
+    sha256: str | None
+    whole_bytes: int | None
+    replayed_seq: int | None
+
+
 PRINTED: dict[str, Any] = {
     "check": {"region": str, "ok": bool, "checks": list[Finding]},
     "checkpoints": list[Published],
-    "dead-letters": list[KeptLetter],
+    "dead-letters": list[Letter],
     "dead-letters-export": {"region": str, "file": str, "dead_letters": int},
     "dead-letters-purge": PurgeReport,
     "group": GroupHealth,
@@ -126,26 +159,43 @@ PRINTED: dict[str, Any] = {
 }
 """By the command, and what of its options makes it print something else."""
 
-LETTER = {
-    "seq": int,
-    "topic": str,
-    "partition": int,
-    "offset": int,
-    "timestamp_ms": int | None,
-    "published_at": str,
-    "reason": str,
-    "detail": str,
-    "key_text": str | None,
-    "key_base64": str | None,
-    "value_text": str | None,
-    "value_base64": str | None,
-    "headers": list[dict[str, Any]] | None,
-    "refused_rows": list[Any] | dict[str, list[Any]] | str | None,
-    "sha256": str | None,
-    "whole_bytes": int | None,
-    "replayed_seq": int | None,
-}
-"""A dead letter as `as_line` writes it, flat."""
+
+class Written(GenerateJsonSchema):
+    """As `tidemark.model.plain` writes values; a dataclass with what commands add to it."""
+
+    more: Mapping[type, Parts] = MORE
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """A title would say the name once more."""
+        return False
+
+    def default_schema(self, schema: Any) -> Schema:
+        """Every part is written, also one that is as by default."""
+        return self.generate_inner(schema["schema"])
+
+    def bytes_schema(self, schema: Any) -> Schema:
+        """As base64."""
+        return {"type": "string", "contentEncoding": "base64"}
+
+    def dict_schema(self, schema: Any) -> Schema:
+        """Keys are texts, whatever they were."""
+        return {k: v for k, v in super().dict_schema(schema).items() if k != "propertyNames"}
+
+    def dataclass_schema(self, schema: Any) -> Schema:
+        """With the first words of its docstring, and what is derived."""
+        made = super().dataclass_schema(schema)
+        made["description"] = cleandoc(schema["cls"].__doc__).split("\n\n")[0]
+        for name, kind in self.more.get(schema["cls"], {}).items():
+            made["properties"][name] = self.generate_inner(_adapter(kind).core_schema)["items"]
+            made["required"].append(name)
+        return made
+
+
+def _adapter(of: Any) -> TypeAdapter[Any]:
+    """A list's, because a dataclass by itself is given no configuration."""
+    made = TypeAdapter(list[of], config=CONFIG)
+    made.rebuild(_types_namespace=NAMES)
+    return made
 
 
 def schemas() -> dict[str, Schema]:
@@ -156,30 +206,26 @@ def schemas() -> dict[str, Schema]:
     return dict(sorted(found.items()))
 
 
+def _object(name: str, parts: Parts) -> Any:
+    """The type of an object with these parts, all of them, and no others."""
+    return TypedDict(name, dict(parts))  # type: ignore[operator]
+
+
 def _of_errors() -> Schema:
     """What any command prints in place of its output when it fails."""
-    text = {"type": "string"}
-    parts: dict[str, dict[str, Any]] = {
-        "code": {"enum": [*by_code()]},
-        "case": text,
-        "text": text,
-        "fields": {"type": "object"},
-        "hint": text,
-    }
-    title = {"title": "tidemark COMMAND -o json, of an error"}
-    return _titled("error", closed({"error": closed(parts)})) | title
+    codes = Literal[*by_code()]  # type: ignore[valid-type]
+    parts = {"code": codes, "case": str, "text": str, "fields": dict[str, Any], "hint": str}
+    made = _schema("error", {"error": _object("Error", parts)})
+    return made | {"title": "tidemark COMMAND -o json, of an error"}
 
 
 def _schema(name: str, of: Any) -> Schema:
-    made = Types(NAMES, {**MORE, **OF_COMMAND.get(name, {})})
-    if of == list[KeptLetter]:
-        letter = closed({key: made.schema(kind) for key, kind in LETTER.items()})
-        body: Schema = {"type": "array", "items": letter}
-    elif isinstance(of, dict):
-        body = closed({key: made.schema(kind) for key, kind in of.items()})
-    else:
-        body = made.schema(of)
-    return _titled(name, body | ({"$defs": made.defined} if made.defined else {}))
+    kind = _object(name, of) if isinstance(of, dict) else of
+    more = {**MORE, **OF_COMMAND.get(name, {})}
+    generator = type("Written", (Written,), {"more": more})
+    made = _adapter(kind).json_schema(mode="serialization", schema_generator=generator)
+    parts = {"$defs": made["$defs"]} if "$defs" in made else {}
+    return _titled(name, made["items"] | parts)
 
 
 def _titled(name: str, body: Schema) -> Schema:
