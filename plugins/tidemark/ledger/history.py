@@ -23,7 +23,9 @@ class Standing:
     dead_letters: int
     consecutive_resets: int
     run_id: str | None
+    """Of the newest run, which a reset may have followed."""
     reason: str | None
+    """Why that run failed."""
     newest_run_at: datetime | None
     day_dead_letters: int
     day_parts: list[int]

@@ -1,11 +1,14 @@
 """What the pages read of a ledger: bounded looks at a real region's past."""
 
+import pytest
 from tests.support.executor import BAD
 from tests.support.produce import numbered, produce
 from tests.support.world import World
 
+from tidemark.errors import RunNotDone
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.page.lags import charts, past
 
 
@@ -28,6 +31,21 @@ def test_a_standing_is_what_the_ledger_holds(world: World) -> None:
     assert (sum(found.rows_by_part), found.rows_by_part[-1]) == (6, 6)
     assert found.last_checkpoint_age is not None
     assert 0 <= found.last_checkpoint_age < 600
+
+
+def test_a_standing_tells_the_run_that_failed_also_after_its_reset(world: World) -> None:
+    """As `tidemark status` does: a reset takes an epoch that is no run's."""
+    world.produce(3)
+    world.begin("run", Bounds(9))
+    with pytest.raises(RunNotDone):
+        world.close("run")
+    [failed] = timeline(world).standings([world.region])
+    world.reset("run")
+    [after] = timeline(world).standings([world.region])
+    assert (failed.state, after.state, after.consecutive_resets) == ("failed", "reset", 1)
+    assert (after.run_id, after.reason) == (failed.run_id, failed.reason)
+    assert failed.run_id == "run"
+    assert failed.reason
 
 
 def test_the_newest_batches_have_their_times(world: World) -> None:
