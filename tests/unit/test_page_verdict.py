@@ -36,7 +36,8 @@ def standing(state: str = "closed", **others: Any) -> Standing:
     found: dict[str, Any] = {
         "region": "flights", "state": state, "epoch": 2, "head_seq": 7, "target_lag": 0,
         "last_checkpoint_at": NOON, "last_checkpoint_age": 5.0, "dead_letters": 0,
-        "consecutive_resets": 0, "run_id": "flights/r1", "reason": None, "newest_run_at": NOON,
+        "consecutive_resets": 0, "run_id": "flights/r1", "run_state": "failed", "reason": None,
+        "newest_run_at": NOON, "newest_reset_at": None,
         "day_dead_letters": 0, "day_parts": [47], "day_rows": [60],
         "day_since": None,
     }  # fmt: skip
@@ -83,6 +84,10 @@ def test_an_open_epoch_of_the_command_line_is_running() -> None:
 FAILED = [standing("failed"), standing("reset", consecutive_resets=1)]
 
 
+MOVED = standing("reset", consecutive_resets=1, run_state="closed")
+"""A region that was renamed: an epoch of no run, after one that closed without a publish."""
+
+
 @pytest.mark.parametrize("found", FAILED)
 def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(found: Standing) -> None:
     judged = verdict(seen("failed"), replace(found, reason="batch 8 is planned"))
@@ -91,14 +96,15 @@ def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(found: Standing) 
 
 
 @pytest.mark.parametrize("airflow", [None, "success", "failed", "running"])
-@pytest.mark.parametrize("found", [*FAILED, standing("reset")])
+@pytest.mark.parametrize("found", [*FAILED, standing("reset"), MOVED])
 def test_the_page_and_the_command_line_judge_a_run_alike(
     airflow: str | None, found: Standing
 ) -> None:
     """By the ledger: Airflow may have deleted its DAG run, and a reset by hand is an answer."""
     status = RegionStatus(
         "flights", found.state, epoch=2, head_seq=7, run_id=found.run_id, reason=found.reason,
-        consecutive_resets=found.consecutive_resets, max_consecutive_resets=5,
+        run_state=found.run_state, consecutive_resets=found.consecutive_resets,
+        max_consecutive_resets=5,
         partitions=(PartitionStatus("t", 0, 10, 10, 10),),
     )  # fmt: skip
     assert verdict(seen(airflow), found) == verdict_of(status)
@@ -107,7 +113,38 @@ def test_the_page_and_the_command_line_judge_a_run_alike(
 def test_a_task_that_failed_after_its_run_was_closed_is_told_as_that() -> None:
     found = verdict(seen("failed"), standing("closed"))
     assert (found.level, found.code) == (Level.red, None)
-    assert "it closed, and another task of its DAG failed" in found.sentence
+    assert "the region was closed before a task of the DAG failed" in found.sentence
+
+
+@pytest.mark.parametrize("found", FAILED)
+def test_a_newer_run_that_did_not_open_is_told_before_the_failed_one(found: Standing) -> None:
+    """A person decides over lost data, whatever failed before."""
+    airflow = seen("failed")
+    assert airflow.last_run
+    airflow.last_run = replace(airflow.last_run, error=("open", "DATA_LOST"))
+    judged = verdict(airflow, replace(found, run_id="flights/r0"))
+    assert (judged.level, judged.code) == (Level.red, "DATA_LOST")
+    assert "in the task open (flights/r1)" in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code", "level"),
+    [
+        (61, "DATA_LOST", Level.well),  # the reset came after it ended
+        (59, "FENCED", Level.well),  # the reset ended it
+        (59, "DATA_LOST", Level.red),  # it was cleared, and failed anew
+        (59, None, Level.red),
+    ],
+)
+def test_a_reset_by_hand_ends_what_failed_before_it(
+    seconds: int, code: str | None, level: Level
+) -> None:
+    airflow = seen("failed", ended=60)
+    assert airflow.last_run
+    if code:
+        airflow.last_run = replace(airflow.last_run, error=("open", code))
+    at = NOON + timedelta(seconds=seconds)
+    assert verdict(airflow, standing("reset", newest_reset_at=at)).level is level
 
 
 def test_a_run_that_another_took_over_is_told_with_its_own_code() -> None:

@@ -27,6 +27,7 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status("failed", problem="UNREACHABLE: no Kafka"), Level.red),
         (status("reset", consecutive_resets=5), Level.red),
         (status("reset", consecutive_resets=1), Level.red),
+        (status("reset", consecutive_resets=1, run_state="closed"), Level.well),
         (status(consecutive_resets=4), Level.well),
         (status(problem="UNREACHABLE: no Kafka"), Level.unknown),
         (RegionStatus("flights", "unknown", problem="UNREACHABLE: no ledger"), Level.unknown),

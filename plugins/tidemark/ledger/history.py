@@ -24,9 +24,12 @@ class Standing:
     consecutive_resets: int
     run_id: str | None
     """Of the newest run, which a reset may have followed."""
+    run_state: str | None
+    """How that run ended, or open."""
     reason: str | None
     """Why that run failed."""
     newest_run_at: datetime | None
+    newest_reset_at: datetime | None
     day_dead_letters: int
     day_parts: list[int]
     """Half hours since a day ago in which rows were published; and how many."""

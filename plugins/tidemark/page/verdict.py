@@ -4,16 +4,17 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from tidemark.errors import TidemarkError, by_code
+from tidemark.errors import Fenced, TidemarkError, by_code
 from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
-from tidemark.page.seen import SeenRegion, UnreadFile
+from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.views.verdict import (
     RUN_NOT_DONE,
     Level,
     Verdict,
     drifted,
     failed,
+    has_failed,
     never_opened,
     of_ledger,
     waiting,
@@ -61,6 +62,7 @@ def _verdicts(
         sentence = f"The ledger can't be asked: {problem}"
         yield Verdict(Level.unknown, sentence, problem.hint, problem.code)
         return
+    yield from _of_airflow(seen, standing)
     if standing is None:
         yield never_opened(lag)
     else:
@@ -68,7 +70,6 @@ def _verdicts(
         yield from _waiting(seen, standing, lag)
         if drifting and standing.state != "open":
             yield drifted(drifting)
-    yield from _of_airflow(seen, standing)
 
 
 def _unread(file: UnreadFile) -> Verdict:
@@ -109,7 +110,7 @@ def _has_ended(seen: SeenRegion, standing: Standing) -> bool:
 
 
 def _of_airflow(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
-    """A DAG run that failed last, and not by the ledger's word."""
+    """A DAG run that failed last, of which the ledger does not tell."""
     run = seen.last_run
     if run is None or run.state != "failed" or not _is_newest(seen, standing):
         return
@@ -118,8 +119,19 @@ def _of_airflow(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict
         reason = "it did not open, or another run took over."
         yield failed(run_id, reason, run.error or RUN_NOT_DONE)
     elif standing.state == "closed":
-        reason = "it closed, and another task of its DAG failed."
+        reason = "the region was closed before a task of the DAG failed."
         yield failed(run_id, reason, run.error or (None, None))
+    elif _has_failed_anew(run, standing):
+        reason = "a task of the DAG failed after the region was reset."
+        yield failed(run_id, reason, run.error or (None, None))
+
+
+def _has_failed_anew(run: AirflowRun, standing: Standing) -> bool:
+    """Whether it was cleared after a reset by hand, and not ended by it."""
+    if standing.state != "reset" or has_failed(standing) or standing.newest_reset_at is None:
+        return False
+    is_later = run.ended_at is not None and run.ended_at > standing.newest_reset_at
+    return is_later and (run.error is None or run.error[1] != Fenced.code)
 
 
 def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:

@@ -101,6 +101,8 @@ class RegionStatus:
     """The newest checkpoint."""
     output: "OutputStatus | None" = None
     """What was sent to the output topic; None without one, or if Kafka could not be asked."""
+    run_state: str | None = None
+    """How that run ended, or open: closed, failed, superseded."""
     max_consecutive_resets: int | None = None
     """After so many in a row no run opens."""
     problem: str | None = None
@@ -158,6 +160,7 @@ def in_ledger(region: Region) -> RegionStatus:
         tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
         tuple(queries.members_at(region.name, state.epoch)),
         published[0] if published else None,
+        run_state=run.state if run else None,
         max_consecutive_resets=region.pipeline.max_consecutive_resets,
     )
 

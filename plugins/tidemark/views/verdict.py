@@ -76,6 +76,10 @@ class OpenedRegion(Protocol):
         """Of its newest run."""
 
     @property
+    def run_state(self) -> str | None:
+        """How that one ended: closed, failed, superseded; or open."""
+
+    @property
     def reason(self) -> str | None:
         """Why that one ended without a close."""
 
@@ -136,7 +140,8 @@ def of_ledger(
 
 def has_failed(found: OpenedRegion) -> bool:
     """Whether its newest run ended without a close, and nobody has reset it by hand since."""
-    return found.state == "failed" or (found.state == "reset" and bool(found.consecutive_resets))
+    was_reset = found.state == "reset" and bool(found.consecutive_resets)
+    return found.state == "failed" or (was_reset and found.run_state != "closed")
 
 
 def failed(run_id: str, reason: str, error: TaskError = RUN_NOT_DONE) -> Verdict:
