@@ -224,8 +224,10 @@ def _schema(name: str, of: Any) -> Schema:
     more = {**MORE, **OF_COMMAND.get(name, {})}
     generator = type("Written", (Written,), {"more": more})
     made = _adapter(kind).json_schema(mode="serialization", schema_generator=generator)
-    parts = {"$defs": made["$defs"]} if "$defs" in made else {}
-    return _titled(name, made["items"] | parts)
+    body, parts = made["items"], made.get("$defs", {})
+    if isinstance(of, dict):  # a name that is ours alone
+        body = parts.pop(body["$ref"].rpartition("/")[2])
+    return _titled(name, body | ({"$defs": parts} if parts else {}))
 
 
 def _titled(name: str, body: Schema) -> Schema:

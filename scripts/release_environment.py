@@ -93,15 +93,13 @@ class Environment:
         """The package is in it, with what requirements.txt says of its dependencies."""
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
-        wanted = f"airflow-provider-tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
-        beside: tuple[str, Path] = ("--find-links", self.package.parent)
+        wanted = [f"airflow-provider-tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"]
+        if {"local", "testing"} & {*self.extras}:  # by its path: no index may answer for it
+            wanted += map(str, self.package.parent.glob("tidemark_local-*.whl"))
         constraint: tuple[str, Path] = ("--constraint", ROOT / "requirements.txt")
         python: tuple[str, Path] = ("--python", self.folder / "bin" / "python")
         command = ["uv", "pip", "install", "--quiet"]
-        fetch(
-            f"what {self.package.name} depends on",
-            [*command, *python, *beside, *constraint, wanted],
-        )
+        fetch(f"what {self.package.name} depends on", [*command, *python, *constraint, *wanted])
 
     def try_out(self) -> None:
         """Version, help, every module."""

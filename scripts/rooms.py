@@ -73,7 +73,7 @@ def doors_of(room: str) -> set[str]:
 
 @cache
 def _graph() -> grimp.ImportGraph:
-    return grimp.build_graph("tidemark", cache_dir=None)
+    return grimp.build_graph("tidemark", "tidemark_local", cache_dir=None)
 
 
 def with_table(text: str) -> str:

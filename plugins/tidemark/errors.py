@@ -199,7 +199,7 @@ class MissingExtra(InvalidSettings):
 
     def __str__(self) -> str:
         return (
-            f"{self.feature} needs packages that are missing ({self.cause}):"
+            f"{self.feature} needs packages that are missing or of another version ({self.cause}):"
             f" install {DISTRIBUTION}[{self.extra}]"
         )
 

@@ -396,7 +396,8 @@ app({words})
 @pytest.mark.parametrize(
     ("words", "exits", "said"),
     [
-        (["local", "--help"], 2, "install airflow-provider-tidemark[local]"),
+        (["local", "--help"], 0, "install airflow-provider-tidemark[local]"),
+        (["local", "status", "-o", "json"], 2, '"case": "MissingExtra"'),
         (["local", "up"], 2, "install airflow-provider-tidemark[local]"),
         (["--help"], 0, "verify"),
         (["run", "--help"], 0, "PIPELINE"),

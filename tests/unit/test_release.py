@@ -37,6 +37,8 @@ def test_the_version_stands_in_one_place() -> None:
     assert local["tool"]["hatch"]["version"]["path"] == "../plugins/tidemark/__init__.py"
     extras = project["project"]["optional-dependencies"]
     assert extras["local"] == [f"tidemark-local=={tidemark.__version__}"]
+    needed = f"airflow-provider-tidemark=={tidemark.__version__}"
+    assert needed in local["project"]["dependencies"]
     newest = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     assert newest == tidemark.__version__
     assert VALUES["defaultAirflowTag"] == tidemark.__version__

