@@ -92,14 +92,14 @@ down: ## Stop every process of every local stack in .tidemark; the data stays
 		if [ -d "$$pids" ]; then $(BIN)/tidemark local down --dir "$$(dirname "$$pids")" || exit 1; fi; \
 	done
 
-RESOLVE = $(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --python-version 3.11 \
+RESOLVE = $(BIN)/uv pip compile pyproject.toml --all-extras --python-version 3.11 \
 	--no-emit-package airflow-provider-tidemark --no-emit-package tidemark-local \
-	--custom-compile-command "make lock"
-lock: $(READY) ## Resolve the newest versions that pyproject.toml allows: requirements.txt, and .lock with hashes
-	@$(RESOLVE) --upgrade -o requirements.txt
-	@$(RESOLVE) --constraint requirements.txt --generate-hashes --no-annotate -o requirements.lock
+	--no-annotate --custom-compile-command "make lock"
+lock: $(READY) ## Resolve the newest versions: requirements.lock for developers, requirements.txt for users
+	@$(RESOLVE) --group dev --group docs --upgrade --generate-hashes -o requirements.lock
+	@$(RESOLVE) --constraint requirements.lock -o requirements.txt
 
-audit: $(READY) ## Ask the package index for known vulnerabilities of what requirements.txt names
+audit: $(READY) ## Ask the package index for known vulnerabilities of what requirements.lock names
 	@$(BIN)/python -m scripts.audit
 
 bill: $(READY) ## Write dist/sbom.cdx.json and dist/licences.md: what an installation is made of

@@ -15,7 +15,7 @@ FOUND, CLEAN, SKIPPED = "Found ", "No known vulnerabilities found", "could not b
 
 def main(arguments: list[str]) -> int:
     """Audit the requirements, and tell the outcome."""
-    [requirements] = arguments or [str(ROOT / "requirements.txt")]
+    [requirements] = arguments or [str(ROOT / "requirements.lock")]
     command = [
         "tool", "run", "--from", TOOL, "pip-audit", "--requirement", requirements,
         "--no-deps", "--disable-pip", "--progress-spinner", "off",

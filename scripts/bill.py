@@ -1,7 +1,8 @@
 """Write what an installation is made of: `python -m scripts.bill [FOLDER]`, dist by default.
 
 sbom.cdx.json is CycloneDX 1.5 with a hash of each file that may be installed; licences.md names
-each package's licence, as its own metadata do. Both are of what requirements.lock pins.
+each package's licence, as its own metadata do. Both are of what requirements.txt
+names, which a user installs; requirements.lock has the hashes.
 """
 
 import json
@@ -31,7 +32,7 @@ class Part:
 
 
 def parts(lock: str) -> Iterator[Part]:
-    """The packages of a lock with hashes; one for another platform has no licence here."""
+    """The packages of a lock; one for another platform has no licence here."""
     for line in lock.replace("\\\n", " ").splitlines():
         if pin := re.match(r"([\w.-]+)==([\w.+!-]+)", line):
             hashes = tuple(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
@@ -96,7 +97,9 @@ def main(arguments: list[str]) -> int:
     """Write both files."""
     folder = Path(arguments[0]) if arguments else ROOT / "dist"
     folder.mkdir(exist_ok=True)
-    found = list(parts((ROOT / "requirements.lock").read_text()))
+    wanted = {part.name for part in parts((ROOT / "requirements.txt").read_text())}
+    locked = parts((ROOT / "requirements.lock").read_text())
+    found = [part for part in locked if part.name in wanted]
     (folder / "sbom.cdx.json").write_text(json.dumps(sbom(found), indent=1) + "\n")
     (folder / "licences.md").write_text(licences(found))
     unknown = [part.name for part in found if part.licence == UNKNOWN]
