@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import yaml
 
 from tidemark.cli.faults import NoFieldInferred, NoSchemaInferred
@@ -15,27 +16,24 @@ from tidemark.cli.output import inert
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.decode.framing import KEY, VALUE, HeaderIds
 from tidemark.decode.infer import inferred
-from tidemark.decode.port import Refusal
+from tidemark.decode.port import Decoding, Refusal
 from tidemark.kafka.facts import Broker
+from tidemark.model.batch import DeadLetter
+from tidemark.model.offsets import Span
 from tidemark.model.plain import amount
 from tidemark.model.plan import plan
 from tidemark.runs.fit import with_columns_in_use
 from tidemark.settings.decode import DecodeSettings
-from tidemark.spark.reader import read
+from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.sample import transformed_sample
 from tidemark.spark.session import session
 from tidemark.spark.specs import decoding_of, read_spec
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from tidemark.decode.port import Decoding
     from tidemark.decode.registry_columns import Fields
-    from tidemark.model.batch import DeadLetter
-    from tidemark.model.offsets import Span
-    from tidemark.settings.pipeline import Pipeline
-    from tidemark.spark.reader import ReadSpec
 
 
 WIDER = 4
@@ -48,9 +46,9 @@ _PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 class Preview:
     """The rows that the transform makes of the first records, and the dead letters among them."""
 
-    rows: "dict[str, pa.Table]"
+    rows: dict[str, pa.Table]
     """By target."""
-    dead_letters: "list[DeadLetter]"
+    dead_letters: list[DeadLetter]
     decoded: int
     """Rows that the transform was given; with the dead letters these are the records read."""
 
@@ -76,7 +74,7 @@ class Preview:
         return f"{read}: {amount(rows, 'row')}{added}{dropped}, {letters}"
 
 
-def preview_of(given: "Pipeline", limit: int) -> Preview:
+def preview_of(given: Pipeline, limit: int) -> Preview:
     """What becomes of the first `limit` records."""
     prepare_spark(given)
     pipeline = with_columns_in_use(given, connections_of(given))
@@ -84,7 +82,7 @@ def preview_of(given: "Pipeline", limit: int) -> Preview:
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
-def raw_records(pipeline: "Pipeline", limit: int) -> list[dict[str, Any]]:
+def raw_records(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
     """The first `limit` records as they are: value, key and headers."""
     bare = DecodeSettings.model_validate({"format": "raw", "metadata": ["key", "headers"]})
     rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), limit)
@@ -92,10 +90,8 @@ def raw_records(pipeline: "Pipeline", limit: int) -> list[dict[str, Any]]:
     return found
 
 
-def _decoded(pipeline: "Pipeline", limit: int) -> "tuple[pa.Table, list[DeadLetter]]":
+def _decoded(pipeline: Pipeline, limit: int) -> tuple[pa.Table, list[DeadLetter]]:
     """The rows of the first `limit` records, and the dead letters among them."""
-    import pyarrow as pa
-
     spec = read_spec(pipeline, connections_of(pipeline))
     rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
@@ -107,9 +103,7 @@ def _decoded(pipeline: "Pipeline", limit: int) -> "tuple[pa.Table, list[DeadLett
     return rows, letters
 
 
-def _wider_spans(
-    pipeline: "Pipeline", spec: "ReadSpec", limit: int
-) -> "Iterator[tuple[Span, ...]]":
+def _wider_spans(pipeline: Pipeline, spec: ReadSpec, limit: int) -> Iterator[tuple[Span, ...]]:
     """Spans from the log's starts on, wider and wider: offsets without a record are many."""
     broker = Broker(spec.kafka)
     facts = broker.facts(broker.topics(pipeline.kafka.topics))
@@ -120,9 +114,7 @@ def _wider_spans(
         width *= WIDER
 
 
-def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[DeadLetter]]":
-    import pyarrow as pa
-
+def _read(spec: ReadSpec, spans: tuple[Span, ...]) -> tuple[pa.Table, list[DeadLetter]]:
     letters: list[DeadLetter] = []
     batches = list(read(spec, spans, 0, letters.extend))
     rows = pa.Table.from_batches(batches, spec.schema)
@@ -130,8 +122,8 @@ def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[
 
 
 def _first(
-    rows: "pa.Table", letters: "list[DeadLetter]", most: int
-) -> "tuple[pa.Table, list[DeadLetter]]":
+    rows: pa.Table, letters: list[DeadLetter], most: int
+) -> tuple[pa.Table, list[DeadLetter]]:
     """What became of the first `most` records of a try, by topic, partition and offset."""
     good = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
     bad = [(letter.topic, letter.partition, letter.offset) for letter in letters]
@@ -140,7 +132,7 @@ def _first(
     return rows[: len(first) - len(kept)], kept
 
 
-def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "dict[str, pa.Table]":
+def _transformed(pipeline: Pipeline, rows: pa.Table) -> dict[str, pa.Table]:
     """The rows after the transform; Spark starts only if it is one of DataFrames, and stops."""
     with ExitStack() as started:
 
@@ -167,7 +159,7 @@ class Inferred:
         )
 
 
-def inferred_of(pipeline: "Pipeline", limit: int) -> Inferred:
+def inferred_of(pipeline: Pipeline, limit: int) -> Inferred:
     """What the first `limit` records say of their fields.
 
     Raises:
@@ -185,7 +177,7 @@ def inferred_of(pipeline: "Pipeline", limit: int) -> Inferred:
 
 
 def _fields(
-    decoding: "Decoding", records: Sequence[dict[str, Any]], part: str, header: str
+    decoding: Decoding, records: Sequence[dict[str, Any]], part: str, header: str
 ) -> "Fields":
     ids = HeaderIds(header, has_path=decoding.format == "protobuf")
     values = [one[part] for one in records]

@@ -14,6 +14,7 @@ from shlex import quote
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from tidemark.cli.faults import (
     DraftRefused,
@@ -138,8 +139,6 @@ def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> Ne
 
 
 def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> Pipeline:
-    from pydantic import ValidationError
-
     try:
         return Pipeline.model_validate({**draft, "decode": decode})
     except ValidationError as error:

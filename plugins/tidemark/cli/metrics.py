@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import typer
+from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 
 from tidemark.cli.asking import PATIENCE, asked, status_in, unknown
 from tidemark.cli.errors import tell
@@ -80,8 +81,6 @@ def metrics(
       tidemark metrics flights
       tidemark metrics --serve 127.0.0.1:9464
     """
-    from prometheus_client import CollectorRegistry, generate_latest
-
     faults: list[str] = []
     wanted = chosen_pipelines(region, pipelines, faults)
     for fault in faults:
@@ -96,8 +95,6 @@ def metrics(
 
 
 def _serve(address: str, registry: Any) -> None:
-    from prometheus_client import make_wsgi_app
-
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise AddressUnreadable(address=address)
