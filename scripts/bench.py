@@ -71,7 +71,13 @@ class Bench:
         argv = [str(Path(sys.executable).parent / "tidemark"), "run", str(file), "-o", "json"]
         argv += ["--max-records", str(max_records)]
         env = {**self.environment(), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(folder)}
-        return Attempt(region, argv, env, lambda _: self.work_seconds(region), folder)
+        return Attempt(
+            table=region,
+            argv=argv,
+            env=env,
+            seconds=lambda _: self.work_seconds(region),
+            folder=folder,
+        )
 
     def measured(self, attempt: Attempt) -> Run:
         """The attempt, run to its end.

@@ -60,7 +60,15 @@ def tidemark(peers: Peers) -> Iterator[Path]:
 
         is_killed = batch == SMALL and (name, in_flight) in {("", 1), ("DataFrame", USUAL)}
         is_usual = in_flight == USUAL
-        yield Path("Tidemark", name, batch, attempt, in_flight, is_killed, is_usual)
+        yield Path(
+            name="Tidemark",
+            transform=name,
+            batch=batch,
+            attempt=attempt,
+            in_flight=in_flight,
+            kill=is_killed,
+            is_usual=is_usual,
+        )
 
 
 def kinds(peers: Peers) -> Iterator[Path]:

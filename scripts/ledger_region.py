@@ -119,7 +119,9 @@ class MadeUp:
         """A run with a backlog of a span in each partition, or up to `ends`."""
         self.facts = facts = self.facts if ends is None else self.facts_up_to(ends)
         bounds = Bounds(len(self.partitions) * WIDTH, max_bytes=1 << 40)
-        request = OpenRequest("bench", bounds, facts, self.epoch, self.tables)
+        request = OpenRequest(
+            run_id="bench", bounds=bounds, facts=facts, epoch=self.epoch, targets=self.tables
+        )
         settle(self.ledger, self.group, self.name, request)
 
     def join(self, members: int) -> list[int]:
@@ -150,7 +152,10 @@ class MadeUp:
             tables.create(cursor, batch.staging, COLUMNS)
             for number, member in enumerate(members):
                 own = spans[number * share :][:share]
-                reads = tuple(SpanRead(span, member, 0, WIDTH, 0) for span in own)
+                reads = tuple(
+                    SpanRead(span=span, member=member, attempt=0, records=WIDTH, dead_letters=0)
+                    for span in own
+                )
                 record_reads(cursor, batch.staging, reads)
                 found.append(Contribution(member, reads, (Attempt(member, 0, {ONLY: 0}),)))
         return found
@@ -174,12 +179,12 @@ class MadeUp:
     def rewind(self, to_seq: int) -> None:
         """A rewind; the target has no rows."""
         request = RewindRequest(
-            "bench",
-            "a bench",
-            to_seq,
-            self.facts,
-            self.epoch,
-            self.tables,
+            who="bench",
+            why="a bench",
+            to_seq=to_seq,
+            facts=self.facts,
+            epoch=self.epoch,
+            targets=self.tables,
             overrides=(ACCEPT_CHANGES,),
         )
         rewind(self.ledger, self.group, NoTarget(), self.name, request)

@@ -112,7 +112,7 @@ class Peers:
         argv = [sys.executable, str(ROOT / "scripts" / script)]
         spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
         env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
-        return Attempt(table, argv, env, printed_seconds, folder)
+        return Attempt(table=table, argv=argv, env=env, seconds=printed_seconds, folder=folder)
 
     def _make(self, table: str, model: str) -> None:
         """An empty logged table with the columns of Tidemark's but for `batch_seq`."""

@@ -49,7 +49,13 @@ class Shop:
         self._next_id += 1
         amount = Decimal(self._random.randrange(500, 50_000)) / 100
         customer = self._random.choice(CUSTOMERS)
-        order = Order(self._next_id, customer, "new", f"{amount:.2f}", self._now.isoformat())
+        order = Order(
+            order_id=self._next_id,
+            customer=customer,
+            status="new",
+            amount=f"{amount:.2f}",
+            updated_at=self._now.isoformat(),
+        )
         self._open.append(order)
         return event("c", None, order)
 

@@ -14,9 +14,12 @@ from tidemark_local.errors import ServiceNotReady
 from tidemark_local.watch import Watch
 
 ARCHIVE = Jar(
-    "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
-    "io.apicurio", "apicurio-registry-app", "3.0.9", "-all.tar.gz",
-)  # fmt: skip
+    sha256="2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
+    group="io.apicurio",
+    module="apicurio-registry-app",
+    version="3.0.9",
+    ending="-all.tar.gz",
+)
 """Fetched when a registry is first asked for."""
 ARCHIVE_MB = 109
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

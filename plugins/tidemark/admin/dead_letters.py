@@ -169,13 +169,13 @@ def purge_letters(
                 move(found.total(), expected.total())
         by_reason = dict(found.most_common())
         return PurgeReport(
-            region.name,
-            order is not None,
-            meant.until or until,
-            found.total(),
-            by_reason,
-            left,
-            unsent,
+            region=region.name,
+            applied=order is not None,
+            until=meant.until or until,
+            dead_letters=found.total(),
+            by_reason=by_reason,
+            left=left,
+            unsent=unsent,
         )
 
 

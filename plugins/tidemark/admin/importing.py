@@ -62,7 +62,14 @@ def import_offsets(
             _write(region, offsets)
         source = f"{exported.region}, checkpoint {exported.seq}"
         left = {place: facts.ends[place] - offset for place, offset in offsets.items()}
-        return ImportReport(region.name, apply, region.group.group_id, source, offsets, left)
+        return ImportReport(
+            region=region.name,
+            applied=apply,
+            group=region.group.group_id,
+            source=source,
+            offsets=offsets,
+            left=left,
+        )
 
 
 def _refuse_begun(region: Region) -> None:

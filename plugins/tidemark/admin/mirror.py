@@ -61,13 +61,13 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
                 region.ledger, region.group, region.name, checkpoint.epoch, gone=gone
             )
         return MirrorReport(
-            region.name,
-            checkpoint.epoch,
-            checkpoint.seq,
-            not check,
-            checkpoint.offsets,
-            before,
-            before if check else (),
+            region=region.name,
+            epoch=checkpoint.epoch,
+            head_seq=checkpoint.seq,
+            mirrored=not check,
+            offsets=checkpoint.offsets,
+            before=before,
+            after=before if check else (),
         )
 
 

@@ -79,7 +79,15 @@ def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropRe
             _retire_all(ledger.engine, name)
         size = naming.drop_region(ledger.engine, state, order)
         applied, group = order is not None, state.group_id
-        return DropReport(name, applied, state.epoch, state.head_seq, size, state.tables, group)
+        return DropReport(
+            region=name,
+            applied=applied,
+            epoch=state.epoch,
+            head_seq=state.head_seq,
+            size=size,
+            target=state.tables,
+            group=group,
+        )
 
 
 def rename_region(
@@ -107,7 +115,13 @@ def rename_region(
         if order:
             gone = topics_gone(region, region.ledger.partitions(new))
             mirror(region.ledger, region.group, new, epoch, gone=gone)
-        return RenameReport(region.name, new, order is not None, epoch, state.group_id)
+        return RenameReport(
+            region=region.name,
+            new=new,
+            applied=order is not None,
+            epoch=epoch,
+            group=state.group_id,
+        )
 
 
 def _retire_all(engine: Engine, region: str) -> None:
@@ -160,13 +174,13 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
             gone = topics_gone(region, offsets)
             mirror(region.ledger, region.group, region.name, epoch, gone=gone)
         return MoveReport(
-            region.name,
-            order is not None,
-            epoch,
-            state.group_id,
-            pipeline.group,
-            state.tables,
-            pipeline.into,
+            region=region.name,
+            applied=order is not None,
+            epoch=epoch,
+            group_before=state.group_id,
+            group=pipeline.group,
+            target_before=state.tables,
+            target=pipeline.into,
         )
 
 

@@ -114,7 +114,14 @@ def dry_run(
             rows, reasons = decode(some)
             good, failing = good + rows, failing + reasons
     return ReplayReport(
-        region.name, False, state.epoch, state.head_seq, found.count, good, dict(failing), raw
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        chosen=found.count,
+        replayed=good,
+        kept=dict(failing),
+        not_kept_raw=raw,
     )
 
 
@@ -434,14 +441,14 @@ def _preview(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]
         raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
     [published] = [one for one in queries.checkpoints(region.name) if one.seq == seq]
     report = BatchReport(
-        region.name,
-        False,
-        state.epoch,
-        seq,
-        len(spans),
-        published.records,
-        published.rows,
-        published.dead_letters,
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        seq=seq,
+        spans=len(spans),
+        records=published.records,
+        rows_before=published.rows,
+        dead_letters_before=published.dead_letters,
     )
     return report, spans
 

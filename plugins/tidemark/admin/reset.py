@@ -114,7 +114,17 @@ def finished_report(region: Region, request_id: str) -> ResetReport | None:
         return None
     log.info("%s was carried out before (%s): nothing is changed now", request_id, done)
     retire(region.ledger.engine, region.name)
-    back = Removed(done.batches, done.rows, done.dead_letters, {}, {}) if done.batches else None
+    back = (
+        Removed(
+            batches=done.batches,
+            rows=done.rows,
+            dead_letters=done.dead_letters,
+            offsets={},
+            margins={},
+        )
+        if done.batches
+        else None
+    )
     return ResetReport(
         region=region.name,
         applied=True,
@@ -189,17 +199,17 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     if not apply:
         return report
     request = RewindRequest(
-        order.who,
-        order.why,
-        to_seq,
-        facts,
-        state.epoch,
-        region.pipeline.tables,
-        seen.mirrored,
-        topics_gone(region, plan.places),
-        order.overrides,
-        order.request_id,
-        topics,
+        who=order.who,
+        why=order.why,
+        to_seq=to_seq,
+        facts=facts,
+        epoch=state.epoch,
+        targets=region.pipeline.tables,
+        mirrored=seen.mirrored,
+        gone=topics_gone(region, plan.places),
+        overrides=order.overrides,
+        request_id=order.request_id,
+        topics=topics,
     )
     return completed(
         region, report, rewind(region.ledger, region.group, rows, region.name, request)
@@ -290,7 +300,9 @@ def reset_region(
         if apply and request_id and (report := finished_report(region, request_id)):
             return report
         if to is not None:
-            order = RewindOrder(who, why, tuple(overrides), request_id, tell)
+            order = RewindOrder(
+                who=who, why=why, overrides=tuple(overrides), request_id=request_id, tell=tell
+            )
             return rewind_region(region, seq_of(region, to), order, apply=apply)
         seen, report = dry_run(region)
         if not apply:
@@ -301,7 +313,14 @@ def reset_region(
         epoch = run.epoch if run else None
         gone = topics_gone(region, report.offsets)
         request = ResetRequest(
-            who, why, run_id, epoch, seen.mirrored, gone, request_id, is_cancelled
+            who=who,
+            why=why,
+            run_id=run_id,
+            epoch=epoch,
+            mirrored=seen.mirrored,
+            gone=gone,
+            request_id=request_id,
+            is_cancelled=is_cancelled,
         )
         try:
             settled = _reset(region, request)

@@ -52,13 +52,13 @@ def withhold_batch(
             return report
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = WithholdRequest(
-            order.who,
-            order.why,
-            seq,
-            report.epoch,
-            region.state().head_seq,
-            mirror_seen(region, offsets).mirrored,
-            topics_gone(region, offsets),
+            who=order.who,
+            why=order.why,
+            seq=seq,
+            epoch=report.epoch,
+            mirror_at=region.state().head_seq,
+            mirrored=mirror_seen(region, offsets).mirrored,
+            gone=topics_gone(region, offsets),
         )
         settled = withhold(region.ledger, region.group, region.name, request)
         retire(region.ledger.engine, region.name)
@@ -77,12 +77,12 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
     if not unsent or unsent[0].seq != seq:
         raise BatchNotNextToSend(region=region.name, seq=seq, sent_seq=sent.seq)
     return WithholdReport(
-        region.name,
-        False,
-        epoch,
-        output.topics,
-        seq,
-        unsent[0].records,
-        sent.seq,
-        len(unsent) - 1,
+        region=region.name,
+        applied=False,
+        epoch=epoch,
+        topics=output.topics,
+        seq=seq,
+        records=unsent[0].records,
+        sent_seq=sent.seq,
+        left=len(unsent) - 1,
     )

@@ -95,23 +95,23 @@ def group_state(described: Any) -> GroupState:
         return DEAD
     node = described.coordinator
     return GroupState(
-        described.state.name.lower(),
-        described.type.name.lower(),
-        described.partition_assignor or "",
-        f"{node.host}:{node.port}" if node else "",
-        tuple(_holder(member) for member in described.members),
-        tuple(one.name for one in described.authorized_operations or ()),
+        state=described.state.name.lower(),
+        protocol=described.type.name.lower(),
+        assignor=described.partition_assignor or "",
+        coordinator=f"{node.host}:{node.port}" if node else "",
+        holders=tuple(_holder(member) for member in described.members),
+        granted=tuple(one.name for one in described.authorized_operations or ()),
     )
 
 
 def _holder(member: Any) -> Holder:
     held = member.assignment.topic_partitions if member.assignment else []
     return Holder(
-        member.client_id,
-        member.host,
-        tuple(TopicPartition(p.topic, p.partition) for p in held),
-        member.member_id,
-        member.group_instance_id or None,
+        client_id=member.client_id,
+        host=member.host,
+        partitions=tuple(TopicPartition(p.topic, p.partition) for p in held),
+        member_id=member.member_id,
+        instance_id=member.group_instance_id or None,
     )
 
 

@@ -106,12 +106,12 @@ class Planning(Decision):
         """
         return tuple(
             Batch(
-                self.region,
-                epoch,
-                seq,
-                self._unpublished_batch_spans(seq, owned),
-                size,
-                is_complete,
+                region=self.region,
+                epoch=epoch,
+                seq=seq,
+                spans=self._unpublished_batch_spans(seq, owned),
+                size=size,
+                is_complete=is_complete,
             )
             for seq, epoch, size, is_complete in self._unpublished()
         )
@@ -152,7 +152,11 @@ class Planning(Decision):
         """The run's bounds."""
         run = self._run_at()
         return Bounds(
-            run.max_records, run.max_batches, run.max_seconds, run.max_bytes, run.in_flight
+            max_records=run.max_records,
+            max_batches=run.max_batches,
+            max_seconds=run.max_seconds,
+            max_bytes=run.max_bytes,
+            in_flight=run.in_flight,
         )
 
     def batches_since_reset(self) -> int | None:
@@ -193,7 +197,13 @@ class Planning(Decision):
         )
         if written != len(spans):
             raise LookupError(f"{len(spans) - written} planned partitions are unknown")
-        return Batch(self.region, self.epoch, seq, self._unpublished_batch_spans(seq), len(spans))
+        return Batch(
+            region=self.region,
+            epoch=self.epoch,
+            seq=seq,
+            spans=self._unpublished_batch_spans(seq),
+            size=len(spans),
+        )
 
     def _run_at(self) -> Run:
         """The run that holds this epoch."""
@@ -260,7 +270,13 @@ class Publishing(Decision):
         """The counts of the batch's claimed spans, of all members, with the run's limits."""
         self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
         own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
-        return Counted(own, letters, before, letters_before, Limits(*limits))
+        return Counted(
+            records=own,
+            dead_letters=letters,
+            records_before=before,
+            dead_letters_before=letters_before,
+            limits=Limits(*limits),
+        )
 
     def commonest_reasons(self, batch: Batch) -> list[CommonReason]:
         """The commonest reasons of the batch's dead letters that were moved."""
@@ -327,7 +343,14 @@ class Replaying(Decision):
         self._run("write_replay_batch", seq=seq, records=sum(row[4] for row in found))
         spans = tuple(PlannedSpan(Span(*row[:4]), "") for row in found)
         stored = Stored(self.region, seq)
-        return Batch(self.region, self.epoch, seq, spans, len(spans), stored=stored)
+        return Batch(
+            region=self.region,
+            epoch=self.epoch,
+            seq=seq,
+            spans=spans,
+            size=len(spans),
+            stored=stored,
+        )
 
     def mark_replayed(self, batch: Batch) -> int:
         """Mark what is left of the chosen dead letters as replayed; return how many."""
@@ -405,11 +428,11 @@ class BatchReplay(Decision):
         staged = self._give_out_seq()
         self._run("write_batch_replay", staged_seq=staged)
         return Batch(
-            self.region,
-            self.epoch,
-            seq,
-            found,
-            len(found),
+            region=self.region,
+            epoch=self.epoch,
+            seq=seq,
+            spans=found,
+            size=len(found),
             set_aside=self._set_aside(seq),
             staged_seq=staged,
         )

@@ -31,7 +31,13 @@ class Ledger(Reader):
             state = lock_region(cursor, region)
             if state.epoch != epoch:
                 raise EpochHasPassed(region=region, epoch=epoch, found=state.epoch)
-            yield Deciding(cursor, region, epoch, state.head_seq, state.next_seq)
+            yield Deciding(
+                cursor=cursor,
+                region=region,
+                epoch=epoch,
+                head_seq=state.head_seq,
+                next_seq=state.next_seq,
+            )
 
     @contextmanager
     def settling(self, region: str, name: str) -> Iterator[Settling]:

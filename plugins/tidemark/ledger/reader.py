@@ -187,7 +187,9 @@ class Reader(Lookup):
         With `owned`, spans of other partitions may be left out.
         """
         with autocommit(self.engine) as cursor:
-            return Planning(cursor, region, 0, 0, 0).unpublished_batches(owned)
+            return Planning(
+                cursor=cursor, region=region, epoch=0, head_seq=0, next_seq=0
+            ).unpublished_batches(owned)
 
     def unpublished_seqs(self, region: str) -> list[int]:
         """The seqs of the unpublished batches, the lowest first."""

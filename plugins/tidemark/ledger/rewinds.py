@@ -74,7 +74,13 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     records = {one.span.topic_partition: one.records for one in read_again(cursor, region, to_seq)}
     topics = _topics_read(cursor, region)
     places = {
-        tp: Place(topic_id, offset, next_offset, records.get(tp, 0), topic in topics)
+        tp: Place(
+            topic_id=topic_id,
+            offset=offset,
+            next_offset=next_offset,
+            records=records.get(tp, 0),
+            is_read=topic in topics,
+        )
         for _, _, topic, number, offset, _, topic_id, next_offset in restored_checkpoint(
             cursor, region, to_seq
         )
@@ -83,5 +89,12 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     }
     removal = published_after(cursor, region, to_seq)
     return RewindPlan(
-        to_seq, is_checkpoint, batches, dead_letters, beyond, places, removal, replays
+        to_seq=to_seq,
+        is_checkpoint=is_checkpoint,
+        batches=batches,
+        dead_letters=dead_letters,
+        beyond=beyond,
+        places=places,
+        published=removal,
+        replays=replays,
     )

@@ -44,7 +44,9 @@ def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
         region.broker.ping(PATIENCE)
         if place is None:
             return dry_run_to_head(region)[1]
-        order = RewindOrder("page", "dry run", (), None, log.info, is_look=True)
+        order = RewindOrder(
+            who="page", why="dry run", overrides=(), request_id=None, tell=log.info, is_look=True
+        )
         return rewind_region(region, seq_of(region, place), order, apply=False)
 
 

@@ -135,13 +135,13 @@ def _seen(plain: dict[str, Any]) -> SeenRegion:
         run |= {name: _moment(run[name]) for name in ("started_at", "ended_at")}
         run["error"] = run["error"] and tuple(run["error"])
     return SeenRegion(
-        described,
-        {Role(role): dag_id for role, dag_id in plain["dags"].items()},
-        plain["is_paused"],
-        _moment(plain["next_run_at"]),
-        plain["schedule"],
-        AirflowRun(**run) if run else None,
-        UnreadFile(**unread) if unread else None,
+        described=described,
+        dags={Role(role): dag_id for role, dag_id in plain["dags"].items()},
+        is_paused=plain["is_paused"],
+        next_run_at=_moment(plain["next_run_at"]),
+        schedule=plain["schedule"],
+        last_run=AirflowRun(**run) if run else None,
+        unread=UnreadFile(**unread) if unread else None,
     )
 
 

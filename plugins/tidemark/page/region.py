@@ -59,12 +59,14 @@ def newest(
     drivers = timeline.recent_drivers(region, first, LANES)
     first = first_near(drivers, epoch)
     return DrawnRuns(
-        region,
-        [one for one in drivers if one.epoch >= first],
-        timeline.recent_shares(region, first, SHARES)[::-1],  # a newer one is drawn over an older
-        [one for one in timeline.recent_resets(region, DRAWN_RESETS) if one.epoch >= first],
-        now,
-        is_over,
+        region=region,
+        drivers=[one for one in drivers if one.epoch >= first],
+        shares=timeline.recent_shares(region, first, SHARES)[
+            ::-1
+        ],  # a newer one is drawn over an older
+        resets=[one for one in timeline.recent_resets(region, DRAWN_RESETS) if one.epoch >= first],
+        now=now,
+        is_over=is_over,
     )
 
 

@@ -232,7 +232,13 @@ def kept(session: Session) -> Kept:
     known = sorted({*ours, *(one.dag_id for one in unread)})
     teams = DagModel.get_dag_id_to_team_name_mapping(known, session=session)
     running = [one for one, all_of in ours.items() if any(d.role is Role.run for d in all_of)]
-    return Kept(ours, _schedules(running, session), _runs(running, session), unread, teams)
+    return Kept(
+        carried=ours,
+        schedules=_schedules(running, session),
+        runs=_runs(running, session),
+        unread=unread,
+        teams=teams,
+    )
 
 
 def seen_regions(user: Any, known: Kept) -> list[SeenRegion]:
@@ -304,7 +310,9 @@ def _runs(dag_ids: list[str], session: Session) -> dict[str, AirflowRun]:
         DagRun.end_date,
     )
     found = {
-        number: AirflowRun(dag_id, run_id, str(state), started, ended)
+        number: AirflowRun(
+            dag_id=dag_id, run_id=run_id, state=str(state), started_at=started, ended_at=ended
+        )
         for number, dag_id, run_id, state, started, ended in session.execute(
             select(*columns).where(DagRun.id.in_(newest))
         )

@@ -50,7 +50,13 @@ def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
         raise RunUnfinished(region=region, epoch=run.epoch, reasons=tuple(reasons))
     if checkpoint.seq != head:  # a member published the last batch after the mirror was written
         checkpoint = mirror(ledger, group, region, run.epoch)
-    return Closed(checkpoint, batches, rows, dead_letters, records)
+    return Closed(
+        checkpoint=checkpoint,
+        batches=batches,
+        rows=rows,
+        dead_letters=dead_letters,
+        records=records,
+    )
 
 
 def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:

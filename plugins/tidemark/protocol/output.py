@@ -236,11 +236,11 @@ def due(
         if chosen:
             output.begin_sending(region, chosen[-1].seq)
         yield Due(
-            checkpoint,
-            without(gone, checkpoint.offsets),
-            chosen[-1].sent if chosen else sent,
-            _records(snapshot, chosen),
-            is_all,
+            checkpoint=checkpoint,
+            offsets=without(gone, checkpoint.offsets),
+            sent=chosen[-1].sent if chosen else sent,
+            records=_records(snapshot, chosen),
+            is_all=is_all,
         )
 
 

@@ -110,7 +110,14 @@ class RegionOutput:
     def snapshot(self, region: str) -> Iterator[OutputSnapshot]:
         """A look at the ledger, for as long as its records are read."""
         with snapshot(self.engine) as cursor:
-            yield OutputSnapshot(cursor, region, self.topics, self.parts, self.rows, self.avro)
+            yield OutputSnapshot(
+                cursor=cursor,
+                region=region,
+                topics=self.topics,
+                parts=self.parts,
+                rows=self.rows,
+                avro=self.avro,
+            )
 
     def check(self) -> None:
         """The topics are there, rows can be read, and a registry takes their schema."""
@@ -166,7 +173,16 @@ def output_of(
         avro = avro_output(connections[settings.registry], settings.topic, rows.target)
     log = OutputTopics(kafka, topics.names)
     sends, parts = of_sending(pipeline), pipeline.sent_parts
-    return RegionOutput(settings, topics, sends, parts, engine, rows, avro, log)
+    return RegionOutput(
+        settings=settings,
+        topics=topics,
+        sends=sends,
+        parts=parts,
+        engine=engine,
+        rows=rows,
+        avro=avro,
+        log=log,
+    )
 
 
 def _rows_of(pipeline: Pipeline, settings: OutputSettings) -> OutputRows | None:

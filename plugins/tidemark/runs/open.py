@@ -308,11 +308,11 @@ def open_request(
     """An open of the region as its pipeline says it, nothing overridden."""
     pipeline = region.pipeline
     return OpenRequest(
-        run_id,
-        bounds,
-        facts,
-        epoch,
-        pipeline.tables,
+        run_id=run_id,
+        bounds=bounds,
+        facts=facts,
+        epoch=epoch,
+        targets=pipeline.tables,
         fingerprint=fingerprint(pipeline),
         max_consecutive_resets=pipeline.max_consecutive_resets,
         limits=pipeline.dead_letters.limits(),

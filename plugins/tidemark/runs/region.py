@@ -92,7 +92,14 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     group = Group(kafka, pipeline.group, output_of(pipeline, connections, engine, kafka))
     try:
         with named(brokers, warehouse):
-            yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka, writer)
+            yield Region(
+                pipeline=pipeline,
+                ledger=Ledger(engine),
+                broker=Broker(kafka),
+                group=group,
+                kafka=kafka,
+                writer=writer,
+            )
     finally:
         group.close()
         engine.dispose()

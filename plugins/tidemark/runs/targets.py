@@ -20,13 +20,13 @@ def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
     return Movers(
         tuple(
             Mover(
-                Target.parse(settings.table, name),
-                columns_of(schemas[name]),
-                settings.on_refused is OnRefused.dead_letter,
-                settings.upsert,
-                settings.on_new_column is OnNewColumn.add,
-                settings.on_new_column is OnNewColumn.ignore,
-                needed_of(pipeline, name),
+                target=Target.parse(settings.table, name),
+                columns=columns_of(schemas[name]),
+                refused_become_dead_letters=settings.on_refused is OnRefused.dead_letter,
+                upsert=settings.upsert,
+                adds_columns=settings.on_new_column is OnNewColumn.add,
+                ignores_columns=settings.on_new_column is OnNewColumn.ignore,
+                needed=needed_of(pipeline, name),
                 is_sent=name == pipeline.sent_target,
             )
             for name, settings in pipeline.all_targets.items()

@@ -66,7 +66,14 @@ class Connection:
         """Copy an Airflow connection, from whichever secrets backend it came."""
         c = connection
         return cls(
-            c.conn_id, c.conn_type, c.host, c.port, c.login, c.password, c.schema, c.extra_dejson
+            conn_id=c.conn_id,
+            conn_type=c.conn_type,
+            host=c.host,
+            port=c.port,
+            login=c.login,
+            password=c.password,
+            schema=c.schema,
+            extra=c.extra_dejson,
         )
 
     @classmethod
@@ -76,14 +83,14 @@ class Connection:
         extra = json.loads(extra) if isinstance(extra, str) else extra
         port, ports = _ports(found.get("port"))
         return cls(
-            conn_id,
-            found.get("conn_type", ""),
-            found.get("host"),
-            port,
-            found.get("login"),
-            found.get("password"),
-            found.get("schema"),
-            ports | extra,
+            conn_id=conn_id,
+            conn_type=found.get("conn_type", ""),
+            host=found.get("host"),
+            port=port,
+            login=found.get("login"),
+            password=found.get("password"),
+            schema=found.get("schema"),
+            extra=ports | extra,
         )
 
     @classmethod
@@ -95,14 +102,14 @@ class Connection:
         extra = json.loads(query["__extra__"]) if "__extra__" in query else query
         host, port, ports = _servers(uri)
         return cls(
-            conn_id,
-            uri.scheme.replace("postgresql", "postgres").replace("-", "_"),
-            host,
-            port,
-            unquote(uri.username) if uri.username else None,
-            unquote(uri.password) if uri.password else None,
-            unquote(uri.path.lstrip("/")) or None,
-            ports | extra,
+            conn_id=conn_id,
+            conn_type=uri.scheme.replace("postgresql", "postgres").replace("-", "_"),
+            host=host,
+            port=port,
+            login=unquote(uri.username) if uri.username else None,
+            password=unquote(uri.password) if uri.password else None,
+            schema=unquote(uri.path.lstrip("/")) or None,
+            extra=ports | extra,
         )
 
     @property

@@ -45,7 +45,11 @@ class BatchSettings(Strict):
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
         return Bounds(
-            self.max_records, self.max_batches, self.max_seconds, self.max_bytes, self.in_flight
+            max_records=self.max_records,
+            max_batches=self.max_batches,
+            max_seconds=self.max_seconds,
+            max_bytes=self.max_bytes,
+            in_flight=self.in_flight,
         )
 
 

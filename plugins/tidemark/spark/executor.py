@@ -204,7 +204,13 @@ class SparkExecutor:
         with self._failures(), self._jobs.running(self._context, what):
             if isinstance(self._transform, ArrowTransform | None):
                 given = wire_schema(reading.schema)
-                direct = Direct(reading, writing, given, self._transform, what)
+                direct = Direct(
+                    reading=reading,
+                    writing=writing,
+                    given=given,
+                    transform=self._transform,
+                    what=what,
+                )
                 return self._drain_directly(batch, spans, direct)
             given = SparkSession(self._context), reading, spans, self._token
             with source(*given, keeps=len(self._targets) > 1) as frame:

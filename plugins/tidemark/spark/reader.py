@@ -93,13 +93,13 @@ class StagedJournal:
 
     def _read(self, span: Span, tally: Tally) -> SpanRead:
         return SpanRead(
-            span,
-            self._member,
-            self._attempt,
-            tally.records,
-            self._counts[span.topic_partition],
-            tally.bytes,
-            tally.read_up_to,
+            span=span,
+            member=self._member,
+            attempt=self._attempt,
+            records=tally.records,
+            dead_letters=self._counts[span.topic_partition],
+            bytes=tally.bytes,
+            read_up_to=tally.read_up_to,
         )
 
     def _connected(self) -> Connection:

@@ -310,7 +310,14 @@ class Movers:
         cursor, winners = transaction.cursor, transaction.winners(batch)
         movings = [mover.moving(cursor, batch, winners) for mover in movers]
         if any(mover.refused_become_dead_letters for mover in movers):
-            search = Search(cursor, batch, movings, winners, room, self.letter_bytes)
+            search = Search(
+                cursor=cursor,
+                batch=batch,
+                movings=movings,
+                winners=winners,
+                room=room,
+                letter_bytes=self.letter_bytes,
+            )
             return search.move()
         moved = dict[str, Moved]()
         for moving in movings:

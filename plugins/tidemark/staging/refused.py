@@ -345,7 +345,13 @@ class Places:
         which = _which(list(refused))
         self.cursor.execute(_RECORDS.format(places=self.table, which=which))
         return [
-            RefusedRecord(topic, partition, offset, refused[place].target, refused[place].detail)
+            RefusedRecord(
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                target=refused[place].target,
+                detail=refused[place].detail,
+            )
             for place, topic, partition, offset in self.cursor.fetchall()
         ]
 

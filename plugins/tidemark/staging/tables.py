@@ -248,4 +248,12 @@ def _read(
     *read_up_to: int | None,
 ) -> SpanRead:
     span, position = Span(topic, partition, start, end), LogPosition.known(*read_up_to)
-    return SpanRead(span, member, attempt, records, dead_letters, size, position)
+    return SpanRead(
+        span=span,
+        member=member,
+        attempt=attempt,
+        records=records,
+        dead_letters=dead_letters,
+        bytes=size,
+        read_up_to=position,
+    )

@@ -127,14 +127,16 @@ def difference(
     """Nothing, if the ledger's count is what `who` found."""
     if count != found:
         text = f"the ledger counted {count} {what}, {who} {found}"
-        yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+        yield Difference(
+            kind=Kind.miscounted, what="ledger", seq=published.seq, where="", detail=text
+        )
 
 
 def miscounted_replay(seq: int, replayed: int, records: int) -> Iterator[Difference]:
     """Nothing, if as many dead letters are marked as the replay counted."""
     if replayed != records:
         text = f"the ledger counted {replayed} replayed dead letters, and {records} are there"
-        yield Difference(Kind.miscounted, "ledger", seq, "", text)
+        yield Difference(kind=Kind.miscounted, what="ledger", seq=seq, where="", detail=text)
 
 
 def miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
@@ -147,7 +149,9 @@ def miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
                 f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
                 f" Kafka now has {records} and {letters}"
             )
-            yield Difference(Kind.miscounted, "ledger", None, str(one.span), text)
+            yield Difference(
+                kind=Kind.miscounted, what="ledger", seq=None, where=str(one.span), detail=text
+            )
 
 
 MEMBER = 0

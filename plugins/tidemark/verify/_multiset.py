@@ -85,7 +85,9 @@ class Multisets:
         named = [one for one in self._named(seq, absent, extra, []) if one.kind is not Kind.lost]
         if gone != purged:
             text = f"{gone} are not there, and {purged} were purged"
-            named.insert(0, Difference(Kind.miscounted, self.what, seq, "", text))
+            named.insert(
+                0, Difference(kind=Kind.miscounted, what=self.what, seq=seq, where="", detail=text)
+            )
         return surplus + abs(gone - purged), tuple(named[:FIRST])
 
     def _without(
@@ -149,7 +151,7 @@ class Multisets:
         if self.coordinates:
             topic, partition, offset = (row[name] for name in self.coordinates)
             where = f"{topic}[{partition}]@{offset}"
-        return Difference(kind, self.what, seq, where, detail)
+        return Difference(kind=kind, what=self.what, seq=seq, where=where, detail=detail)
 
 
 def _row(text: str) -> Row:

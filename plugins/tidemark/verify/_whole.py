@@ -55,11 +55,11 @@ def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
     with autocommit(engine) as cursor:
         parts = [_of_target(cursor, region, target) for target in targets]
     return Whole(
-        {name: rows for part in parts for name, rows in part.rows.items()},
-        (*broken, *(one for part in parts for one in part.differences)),
-        len(broken) + sum(part.wrong for part in parts),
-        tuple(note for part in parts for note in part.notes),
-        all(part.is_comparable for part in parts),
+        rows={name: rows for part in parts for name, rows in part.rows.items()},
+        differences=(*broken, *(one for part in parts for one in part.differences)),
+        wrong=len(broken) + sum(part.wrong for part in parts),
+        notes=tuple(note for part in parts for note in part.notes),
+        is_comparable=all(part.is_comparable for part in parts),
     )
 
 
@@ -76,7 +76,9 @@ def _of_target(cursor: Cursor, region: str, target: Target) -> Whole:
 def _none(cursor: Cursor, region: str, target: Target, note: str) -> Whole:
     """None of the rows that the ledger counted are there."""
     rows = {seq: (0, rows) for seq, rows in _counted_rows(cursor, region, target)}
-    return Whole({target.name: rows}, (), 0, (note,), False)
+    return Whole(
+        rows={target.name: rows}, differences=(), wrong=0, notes=(note,), is_comparable=False
+    )
 
 
 def _counted_rows(cursor: Cursor, region: str, target: Target) -> list[tuple[int, int]]:
@@ -114,16 +116,22 @@ def _whole(cursor: Cursor, region: str, target: Target, batch_seq: TableColumn) 
 
 def _foreign(seq: int | None, count: int, row: str) -> Difference:
     detail = f"batch_seq {seq} is no published batch ({count} rows with it): {row[:300]}"
-    return Difference(Kind.foreign, "row", seq, "", detail)
+    return Difference(kind=Kind.foreign, what="row", seq=seq, where="", detail=detail)
 
 
 def _ledger_faults(queries: LedgerQueries, region: str) -> Iterator[Difference]:
     for chain in queries.broken_chains(region):
-        yield Difference(Kind.broken, "ledger", chain.seq, str(chain.partition), str(chain))
+        yield Difference(
+            kind=Kind.broken,
+            what="ledger",
+            seq=chain.seq,
+            where=str(chain.partition),
+            detail=str(chain),
+        )
     head, newest = queries.head_and_newest(region)
     if newest < head:
         detail = f"the head is batch {head}, the newest published batch is {newest or None}"
-        yield Difference(Kind.broken, "ledger", head, "", detail)
+        yield Difference(kind=Kind.broken, what="ledger", seq=head, where="", detail=detail)
 
 
 # A row or letter without a span, and a span without either, stand alone: a full join.

@@ -76,7 +76,13 @@ class Prover:
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
         is_upsert = any(one.upsert for one in self.region.pipeline.all_targets.values())
-        return Begun(proof, spans, is_readable, is_upsert, published.purged > 0)
+        return Begun(
+            proof=proof,
+            spans=spans,
+            is_readable=is_readable,
+            is_upsert=is_upsert,
+            is_purged=published.purged > 0,
+        )
 
     def _begun_replay(self, published: Published, replayed: int) -> Begun:
         """The same of a replay: what it read is in the ledger."""
@@ -95,7 +101,9 @@ class Prover:
             known = self.whole.rows[target.name].get(published.seq)
             if known is None:  # since it was chosen: what differs then proves nothing
                 text = "the batch has been pruned or rewound"
-                yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+                yield Difference(
+                    kind=Kind.miscounted, what="ledger", seq=published.seq, where="", detail=text
+                )
                 continue
             there, counted = known
             who = f"{target}" if target.name != ONLY else "the target"
@@ -179,13 +187,13 @@ def verify(
                 proofs.append(proof)
                 tell(proof, len(chosen))
         return Report(
-            region.name,
-            state.epoch,
-            state.head_seq,
-            tuple(proofs),
-            whole.differences,
-            whole.wrong,
-            (*whole.notes, *_accepted(region), *_skipped(chosen, proofs)),
+            region=region.name,
+            epoch=state.epoch,
+            head_seq=state.head_seq,
+            batches=tuple(proofs),
+            differences=whole.differences,
+            wrong_beyond=whole.wrong,
+            notes=(*whole.notes, *_accepted(region), *_skipped(chosen, proofs)),
         )
 
 

@@ -113,11 +113,19 @@ def held_up(
     names = {place(partition) for partition in waiting}
     holding = [one for one in members if names & {*one.partitions}]
     if not holding:
-        return HeldUp(None, None, tuple(sorted(names)), last_move, _age(last_move, now))
+        return HeldUp(
+            by=None,
+            kind=None,
+            partitions=tuple(sorted(names)),
+            since=last_move,
+            seconds=_age(last_move, now),
+        )
     worst = min(holding, key=lambda one: (one.is_ours, one.seen_at or last_move))
     since = worst.seen_at or last_move
     held = tuple(sorted(names & {*worst.partitions}))
-    return HeldUp(worst.label, worst.kind, held, since, _age(since, now))
+    return HeldUp(
+        by=worst.label, kind=worst.kind, partitions=held, since=since, seconds=_age(since, now)
+    )
 
 
 def _clock(region: "Region", epoch: int | None) -> tuple[datetime, datetime]:

@@ -80,11 +80,11 @@ def measures_of(region: Region, status: RegionStatus) -> Measures:
     kept, name = Measured(region.ledger.engine), region.name
     reasons = Timeline(region.ledger.engine).reasons_of_newest(name, MOST_LETTERS, MOST_REASONS)
     counted = InLedger(
-        kept.durations(name),
-        {one.reason: one.count for one in reasons},
-        kept.recent_runs(name),
-        kept.recent_retries(name),
-        kept.hidden(name),
+        durations=kept.durations(name),
+        letters={one.reason: one.count for one in reasons},
+        runs=kept.recent_runs(name),
+        retries=kept.recent_retries(name),
+        hidden=kept.hidden(name),
     )
     if status.problem:  # Kafka was silent a moment ago
         return Measures(status, counted)

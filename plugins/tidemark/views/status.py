@@ -141,25 +141,25 @@ def in_ledger(region: Region) -> RegionStatus:
     run = ledger.newest_run(region.name)
     published = queries.checkpoints(region.name, last=1)
     return RegionStatus(
-        region.name,
-        run.state if run and run.epoch == state.epoch else "reset",
-        state.epoch,
-        state.head_seq,
-        state.oldest_seq,
-        min(ledger.unpublished_seqs(region.name), default=None),
-        state.consecutive_resets,
-        queries.open_letters(region.name),
-        run.run_id if run else None,
-        run.reason if run else None,
-        tuple(run.remarks) if run else (),
-        tuple(run.overrides) if run else (),
-        tuple(
+        region=region.name,
+        state=run.state if run and run.epoch == state.epoch else "reset",
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        oldest_seq=state.oldest_seq,
+        unpublished_seq=min(ledger.unpublished_seqs(region.name), default=None),
+        consecutive_resets=state.consecutive_resets,
+        dead_letters=queries.open_letters(region.name),
+        run_id=run.run_id if run else None,
+        reason=run.reason if run else None,
+        remarks=tuple(run.remarks) if run else (),
+        overrides=tuple(run.overrides) if run else (),
+        partitions=tuple(
             PartitionStatus(*where, offset, None, None)
             for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
         ),
-        tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
-        tuple(queries.members_at(region.name, state.epoch)),
-        published[0] if published else None,
+        targets=tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
+        members=tuple(queries.members_at(region.name, state.epoch)),
+        newest=published[0] if published else None,
         run_state=run.state if run else None,
         max_consecutive_resets=region.pipeline.max_consecutive_resets,
     )
@@ -254,7 +254,13 @@ def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> Outp
         withheld = withheld_seqs(cursor, region.name)
     records = sum(one.records for one in found)
     left = sum(not one.is_withheld for one in found)
-    return OutputStatus(output.topics, sent.seq, left, records, tuple(withheld))
+    return OutputStatus(
+        topics=output.topics,
+        sent_seq=sent.seq,
+        unsent_batches=left,
+        unsent_records=records,
+        withheld_seqs=tuple(withheld),
+    )
 
 
 OLDEST_SECONDS = 1.0
@@ -372,19 +378,19 @@ def members_of(
 def _of_ledger(member: "ShownMember", holder: "Holder | None", *, is_open: bool) -> MemberHealth:
     is_as_told = is_open or holder is not None or member.state in ENDED
     return MemberHealth(
-        "member",
-        member.number,
-        member.name,
-        member.state if is_as_told else GONE,
-        holder is not None,
-        tuple(map(str, holder.partitions)) if holder else (),
-        member.drain_ms,
-        member.drain_ms_max,
-        member.seen_at,
-        int(member.age),
-        holder.client_id if holder else None,
-        holder.host if holder else None,
-        holder.instance_id if holder else None,
+        kind="member",
+        number=member.number,
+        name=member.name,
+        state=member.state if is_as_told else GONE,
+        in_group=holder is not None,
+        partitions=tuple(map(str, holder.partitions)) if holder else (),
+        drain_ms=member.drain_ms,
+        drain_ms_max=member.drain_ms_max,
+        seen_at=member.seen_at,
+        seen_age_s=int(member.age),
+        client_id=holder.client_id if holder else None,
+        host=holder.host if holder else None,
+        instance_id=holder.instance_id if holder else None,
     )
 
 
@@ -410,12 +416,12 @@ def _other(holder: "Holder", region: str, group_id: str) -> MemberHealth:
     number = holder.number(region)
     kind = "foreign" if number is None else "earlier"
     return MemberHealth(
-        "static" if holder.is_static(group_id) else kind,
-        number,
-        None,
-        None,
-        True,
-        tuple(map(str, holder.partitions)),
+        kind="static" if holder.is_static(group_id) else kind,
+        number=number,
+        name=None,
+        state=None,
+        in_group=True,
+        partitions=tuple(map(str, holder.partitions)),
         client_id=holder.client_id,
         host=holder.host,
         instance_id=holder.instance_id,
