@@ -9,6 +9,7 @@ from scripts.rooms import Room, doors_of, modules_of
 ALL = rooms.rooms()
 ENTRIES = {"errors", "daemon", "testing", "otel", "migrations"}
 """Named from outside of the code: by a table of errors, by Spark, by users, by Alembic."""
+MOST_BY_PLACE = 4
 
 
 def test_the_table_of_rooms_is_what_their_packages_say() -> None:
@@ -38,3 +39,21 @@ def test_a_class_has_a_name_of_its_own_but_for_a_port_and_what_stands_behind_it(
     twice = {name: places for name, places in found.items() if len(places) > 1}
     assert {len(places) for places in twice.values()} == {2}
     assert all("protocol/ports.py" in places for places in twice.values()), twice
+
+
+def test_a_class_is_given_more_than_four_values_by_name_but_for_a_row_of_sql() -> None:
+    """Its own name is enough to know it by, see above; a row comes with a star."""
+    classes, by_place = {"cls"}, {}
+    for folder in (rooms.PACKAGE, rooms.ROOT / "tools"):
+        for module in sorted(folder.rglob("*.py")):
+            for node in ast.walk(ast.parse(module.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    classes.add(node.name)
+                elif (
+                    isinstance(node, ast.Call)
+                    and len(node.args) > MOST_BY_PLACE
+                    and not any(isinstance(one, ast.Starred) for one in node.args)
+                ):
+                    by_place[module.name, node.lineno] = ast.unparse(node.func)
+    found = {at: name for at, name in by_place.items() if name.rpartition(".")[2] in classes}
+    assert not found
