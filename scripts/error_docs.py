@@ -19,7 +19,7 @@ from typing import Any
 from scripts.markdown_pieces import between, table
 
 import tidemark
-from tidemark.errors import TidemarkError, by_code, cases
+from tidemark.errors import TidemarkError, by_code
 from tidemark.protocol.removal import Removal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,13 +61,22 @@ def texts() -> str:
     """The text of each case, made of samples of its fields' types, in the order of codes."""
     for module in _modules():
         importlib.import_module(module)
-    found = [kind for kind in cases() if kind.__module__.startswith(("tidemark.", LOCAL))]
+    found = [kind for kind in _cases() if kind.__module__.startswith(("tidemark.", LOCAL))]
     told = (
         f"{kind.code} {kind.__name__}\n{indent(str(_sample_of(kind)), '    ')}\n"
         for kind in sorted(found, key=lambda kind: (kind.code, kind.__name__))
         if "hint" not in vars(kind)
     )
     return "\n".join(told)
+
+
+def _cases() -> Iterator[type[TidemarkError]]:
+    """Every class of an error that is imported, codes before their cases."""
+    waiting: list[type[TidemarkError]] = [*by_code().values()]
+    while waiting:
+        kind = waiting.pop(0)
+        yield kind
+        waiting += kind.__subclasses__()
 
 
 def _modules() -> Iterator[str]:

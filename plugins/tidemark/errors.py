@@ -389,15 +389,6 @@ def by_code() -> dict[str, type[TidemarkError]]:
     return {kind.code: kind for kind in TidemarkError.__subclasses__() if "hint" in vars(kind)}
 
 
-def cases() -> Iterator[type[TidemarkError]]:
-    """Every class of an error that is imported, codes before their cases."""
-    waiting: list[type[TidemarkError]] = [*by_code().values()]
-    while waiting:
-        kind = waiting.pop(0)
-        yield kind
-        waiting += kind.__subclasses__()
-
-
 def error_as_dict(error: TidemarkError) -> dict[str, object]:
     """The error for another process or a program: code, case, text and fields, all plain."""
     return {"code": error.code, "case": error.case, "text": str(error), "fields": error.fields()}
