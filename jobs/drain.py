@@ -34,7 +34,7 @@ STOP_SECONDS = 20.0
 """For a clean stop once the task that started this driver is gone."""
 
 
-class Terminated(KeyboardInterrupt):
+class DriverTerminated(KeyboardInterrupt):
     """SIGTERM: ends like Ctrl-C, with a code of its own."""
 
 
@@ -56,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{error.code}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     except KeyboardInterrupt as end:
-        code, name = (143, "TERMINATED") if isinstance(end, Terminated) else (130, "INTERRUPTED")
+        is_term = isinstance(end, DriverTerminated)
+        code, name = (143, "TERMINATED") if is_term else (130, "INTERRUPTED")
         print(f"{name}: {STOPPED}", file=sys.stderr, flush=True)
         return code
     except Exception as error:
@@ -109,7 +110,7 @@ def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "Jo
 def stop(number: int, frame: FrameType | None) -> NoReturn:
     """End the main thread where it stands; its `finally` clauses cancel the job and leave."""
     signal.signal(number, signal.SIG_IGN)
-    raise Terminated
+    raise DriverTerminated
 
 
 def watch(supervisor: int) -> None:
