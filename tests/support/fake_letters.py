@@ -108,7 +108,7 @@ class LetterTransaction:
         return {}
 
     def partitions(self) -> dict[TopicPartition, Partition]:
-        return {WHERE: Partition(TOPIC_ID, 0, self.tables.next_offset, self.tables.head_seq)}
+        return {WHERE: Partition(TOPIC_ID, self.tables.next_offset, self.tables.head_seq)}
 
     def take_epoch(self, seen: Mirrored) -> int:
         self._set(epoch=self.tables.epoch + 1, is_rewinding=False)

@@ -56,7 +56,7 @@ class FakeSettling(Transaction, NoRewinds):
     def partitions(self) -> dict[TopicPartition, Partition]:
         known = self.tables
         return {
-            one: Partition(TOPIC_ID, 0, offset, known.head_seq)
+            one: Partition(TOPIC_ID, offset, known.head_seq)
             for one, offset in offsets_of(known.offsets).items()
         }
 

@@ -26,9 +26,7 @@ def batch(seq: int, seconds: float, state: str = "published") -> TimedBatch:
 
 def rewind(from_seq: int, to_seq: int, seconds: float) -> PastReset:
     moment = at(seconds)
-    return PastReset(
-        9, "ada", "why", None, [], from_seq, to_seq, 0, 0, [], "finished", moment, moment
-    )
+    return PastReset(9, "ada", "why", None, [], from_seq, to_seq, 0, [], "finished", moment, moment)
 
 
 def past(

@@ -101,7 +101,6 @@ class PastReset:
     from_seq: int
     to_seq: int
     rows_removed: int
-    dead_letters_removed: int
     overrides: list[str]
     state: str
     started_at: datetime

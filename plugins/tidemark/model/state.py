@@ -50,7 +50,6 @@ class Partition:
     """A partition as the ledger knows it; offsets are the next to read."""
 
     topic_id: str
-    initial_offset: int
     next_offset: int
     seq: int
     leader_epoch: int | None = None
