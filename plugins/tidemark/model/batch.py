@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from typing import Protocol
 
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 
@@ -246,19 +245,3 @@ class DeadLetter:
     """Of the whole record, see `record_hash`; None: the record was not at hand."""
     whole_bytes: int | None = None
     """Of its key, value and headers, where only their beginning is kept; None: all is."""
-
-
-class Executor(Protocol):
-    """Runs the job of a batch: Spark, or a pool of processes in the crash harness."""
-
-    def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
-        """Stage the rows of `spans`; return the winning attempts with their row counts."""
-
-    def cancel(self) -> None:
-        """Stop the running job, if any, and refuse further ones; safe from another thread."""
-
-    def interrupt(self) -> None:
-        """Stop the running job, if any: it fails; a later one may run. Safe from another thread."""
-
-    def close(self) -> None:
-        """Release what the executor holds."""

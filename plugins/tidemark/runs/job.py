@@ -10,7 +10,8 @@ import pyarrow as pa
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.settling import Settling
-from tidemark.model.batch import Executor
+from tidemark.model.batch import Attempt, Batch
+from tidemark.model.offsets import Span
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.mover import Movers
@@ -20,8 +21,20 @@ log = logging.getLogger(__name__)
 WHY = "the pipeline file says target.on_new_column: add"
 
 
-class JobExecutor(Executor, Protocol):
-    """An executor that knows what its job returns."""
+class JobExecutor(Protocol):
+    """Runs the job of a batch and knows what it returns: Spark, or a pool in the crash harness."""
+
+    def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
+        """Stage the rows of `spans`; return the winning attempts with their row counts."""
+
+    def cancel(self) -> None:
+        """Stop the running job, if any, and refuse further ones; safe from another thread."""
+
+    def interrupt(self) -> None:
+        """Stop the running job, if any: it fails; a later one may run. Safe from another thread."""
+
+    def close(self) -> None:
+        """Release what the executor holds."""
 
     def output_schemas(self) -> Mapping[str, pa.Schema]:
         """Columns of the transformed rows, by target; found without running a job."""
