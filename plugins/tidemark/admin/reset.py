@@ -114,17 +114,15 @@ def finished_report(region: Region, request_id: str) -> ResetReport | None:
         return None
     log.info("%s was carried out before (%s): nothing is changed now", request_id, done)
     retire(region.ledger.engine, region.name)
-    back = (
-        Removed(
+    back = None
+    if done.batches:
+        back = Removed(
             batches=done.batches,
             rows=done.rows,
             dead_letters=done.dead_letters,
             offsets={},
             margins={},
         )
-        if done.batches
-        else None
-    )
     return ResetReport(
         region=region.name,
         applied=True,

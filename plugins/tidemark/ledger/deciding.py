@@ -421,7 +421,7 @@ class BatchReplay(Decision):
         """The published batch, with a place for what will be staged of it.
 
         Raises:
-            Refused: see `refuse_again`.
+            Refused: see `refuse_batch_replay`.
         """
         refuse_batch_replay(self.cursor, self.region, seq)
         found = self._published_spans(seq)

@@ -58,12 +58,11 @@ def newest(
     first = epoch - EPOCHS + 1
     drivers = timeline.recent_drivers(region, first, LANES)
     first = first_near(drivers, epoch)
+    shares = timeline.recent_shares(region, first, SHARES)
     return DrawnRuns(
         region=region,
         drivers=[one for one in drivers if one.epoch >= first],
-        shares=timeline.recent_shares(region, first, SHARES)[
-            ::-1
-        ],  # a newer one is drawn over an older
+        shares=shares[::-1],  # a newer one is drawn over an older
         resets=[one for one in timeline.recent_resets(region, DRAWN_RESETS) if one.epoch >= first],
         now=now,
         is_over=is_over,

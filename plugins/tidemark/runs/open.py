@@ -204,7 +204,7 @@ def open_run(
         Refused: a person must decide (the group has commits, the configuration has changed, too
             many resets in a row); see overrides.
         DataLost: Kafka no longer holds what the ledger needs.
-        InvalidSettings, Unreachable: a schema registry says no columns; see `taken`.
+        InvalidSettings, Unreachable: a schema registry says no columns; see `evolved`.
     """
     with (
         traced_run("open", pipeline.region, run_id) as part,

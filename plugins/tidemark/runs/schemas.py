@@ -78,7 +78,7 @@ def evolved(
 def would_take(
     pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Ledger
 ) -> Pipeline:
-    """The pipeline as an open would take it now; raises as `taken`."""
+    """The pipeline as an open would take it now; raises as `evolved`."""
     return evolved(pipeline, connections, ledger.known_region(pipeline.region)).pipeline
 
 
@@ -86,7 +86,7 @@ def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Le
     """The pipeline with the columns that the ledger keeps; before a first open as it would take it.
 
     Raises:
-        Unreachable, InvalidSettings: see `taken`.
+        Unreachable, InvalidSettings: see `evolved`.
     """
     state = ledger.known_region(pipeline.region)
     if state and all(kept_columns(state.fingerprint, name).fields for name in registered(pipeline)):
