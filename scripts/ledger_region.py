@@ -29,9 +29,9 @@ from tidemark.runs import retire
 from tidemark.runs.region import Region
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.tables import complete_reads, record_reads
 from tidemark.staging.target import Target, ensure
+from tidemark.staging.target_writer import TargetWriter, TargetWriters
 
 COLUMNS = columns_of(pa.schema([("number", pa.int64())]))
 
@@ -85,7 +85,7 @@ class MadeUp:
         self.checkpoints = checkpoints
         self.partitions = [TopicPartition(TOPIC, n) for n in range(partitions)]
         self.target = Target("public", self.name)
-        self.movers = Movers((Mover(self.target, COLUMNS),))
+        self.target_writers = TargetWriters((TargetWriter(self.target, COLUMNS),))
         self.facts = self.facts_up_to((checkpoints + 1) * WIDTH)
 
     def fill(self) -> None:
@@ -165,7 +165,7 @@ class MadeUp:
         spans = [read.span for read in contribution.reads]
         with transaction(self.ledger.engine, "reads") as cursor:
             complete_reads(cursor, batch.staging, contribution.member, spans)
-        contribute_and_publish(self.ledger, self.movers, batch, contribution)
+        contribute_and_publish(self.ledger, self.target_writers, batch, contribution)
 
     def discard_many(self, many: int) -> None:
         """Give the planned batch so many contributions, as of drains that were cut short."""

@@ -129,11 +129,11 @@ def no_count_check(region: FaultRegion) -> None:
 def mirror_before_publish() -> None:
     contribute = Publisher.contribute
 
-    def early(self: Publisher, movers: Any, batch: Batch, *rest: Any) -> None:
+    def early(self: Publisher, target_writers: Any, batch: Batch, *rest: Any) -> None:
         ends = {p.span.topic_partition: p.span.end for p in batch.spans}
         with self._run.group.writer() as writer:
             writer.commit(ends, "too early")
-        contribute(self, movers, batch, *rest)
+        contribute(self, target_writers, batch, *rest)
 
     replaced(Publisher, "contribute", early)
 

@@ -17,9 +17,9 @@ from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
-from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.tables import record_reads
 from tidemark.staging.target import Target
+from tidemark.staging.target_writer import TargetWriter, TargetWriters
 
 PLACE = [
     ("kafka_topic", pa.string()),
@@ -47,11 +47,11 @@ class Counter(Desk):
         super().__init__(*database)
 
     @property
-    def movers(self) -> Movers:
+    def target_writers(self) -> TargetWriters:
         """The lines first, as a pipeline file might name them."""
-        return Movers(
+        return TargetWriters(
             tuple(
-                Mover(
+                TargetWriter(
                     self.table(name),
                     columns_of(schema),
                     self.refused_become_dead_letters,
@@ -85,8 +85,8 @@ class Counter(Desk):
         member = self.join(batch.epoch)
         spans = [one.span for one in batch.spans] if spans is None else spans
         with transaction(self.engine, "staging") as cursor:
-            for mover in self.movers.movers:
-                tables.create(cursor, batch.staging.of_target(mover.name), mover.columns)
+            for one in self.target_writers.writers:
+                tables.create(cursor, batch.staging.of_target(one.name), one.columns)
         with closing(psycopg2.connect(**self.warehouse)) as connection:
             made = map(parts_of, spans) if parts is None else parts
             rows = copy_rows(

@@ -30,10 +30,10 @@ from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
-from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.rewind import RowsOfTargets
 from tidemark.staging.tables import record_reads
 from tidemark.staging.target import Target
+from tidemark.staging.target_writer import TargetWriter, TargetWriters
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
 TOPIC = "made_up"
@@ -77,23 +77,23 @@ class Desk:
         self.target = Target("public", f"t_{self.region}")
         self.schema = schema
         self.columns = columns_of(schema)
-        self.mover = Mover(self.target, self.columns, upsert=upsert)
+        self.target_writer = TargetWriter(self.target, self.columns, upsert=upsert)
         self.letters_of = dead_letters
         with transaction(engine, "target") as cursor:
-            self.movers.ensure_targets(cursor)
+            self.target_writers.ensure_targets(cursor)
         self.ledger.create_region(
             self.region, group_id=self.region, targets=self.tables, cluster_id=CLUSTER
         )
 
     @property
-    def movers(self) -> Movers:
-        """What moves a batch into the region's targets; a test may exchange the mover."""
-        return Movers((self.mover,))
+    def target_writers(self) -> TargetWriters:
+        """What moves a batch into the region's targets; a test may exchange the writer."""
+        return TargetWriters((self.target_writer,))
 
     @property
     def tables(self) -> dict[str, str]:
         """The region's tables, by the names of their targets."""
-        return {mover.name: str(mover.target) for mover in self.movers.movers}
+        return {one.name: str(one.target) for one in self.target_writers.writers}
 
     @property
     def facts(self) -> Facts:
@@ -154,7 +154,7 @@ class Desk:
     @property
     def published_rows(self) -> RowsOfTargets:
         """What a rewind removes."""
-        return RowsOfTargets(self.region, tuple(mover.target for mover in self.movers.movers))
+        return RowsOfTargets(self.region, tuple(one.target for one in self.target_writers.writers))
 
     def close(self, run_id: str = "run") -> Closed:
         """The run is closed."""
@@ -214,11 +214,11 @@ class Desk:
 
     def publish(self, batch: Batch, contribution: Contribution) -> Outcome:
         """The contribution is offered to the ledger."""
-        return contribute_and_publish(self.ledger, self.movers, batch, contribution)
+        return contribute_and_publish(self.ledger, self.target_writers, batch, contribution)
 
     def publish_complete(self, epoch: int) -> Outcome | None:
         """The lowest batch is published if it is complete."""
-        return publish_complete(self.ledger, self.movers, self.region, epoch)
+        return publish_complete(self.ledger, self.target_writers, self.region, epoch)
 
     def work(self, epoch: int, member: int | None = None) -> Outcome:
         """One batch is planned, staged and published by one member."""

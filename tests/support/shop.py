@@ -46,7 +46,7 @@ class Shop:
 
     def let_be_refused(self, constraint: str = "CHECK (word <> 'bad')") -> None:
         """What the target refuses, and by this constraint it does, becomes a dead letter."""
-        self.desk.mover = replace(self.desk.mover, refused_become_dead_letters=True)
+        self.desk.target_writer = replace(self.desk.target_writer, refused_become_dead_letters=True)
         self.desk.letters_of = lambda span: []  # all records of the log are rows
         self.desk.sql(f"ALTER TABLE {self.desk.target} ADD CONSTRAINT the_guard {constraint}")
         self.limits = Limits(1)

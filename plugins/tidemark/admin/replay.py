@@ -66,7 +66,7 @@ from tidemark.runs.region import (
 from tidemark.runs.retire import retire
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.replay import ReplayMovers, refuse_referred
+from tidemark.staging.replay import ReplayWriters, refuse_referred
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 
@@ -197,10 +197,13 @@ class Replay:
     job: Job
 
     @property
-    def movers(self) -> ReplayMovers:
+    def target_writers(self) -> ReplayWriters:
         """Of its rows: one that a target refuses ends the replay."""
-        return ReplayMovers(
-            tuple(replace(m, refused_become_dead_letters=False) for m in self.job.movers.movers)
+        return ReplayWriters(
+            tuple(
+                replace(m, refused_become_dead_letters=False)
+                for m in self.job.target_writers.writers
+            )
         )
 
     def staged(self, batch: Batch) -> Contribution:
@@ -211,7 +214,7 @@ class Replay:
         """
         ledger, region = self.region.ledger, self.region
         with ledger.deciding(region.name, self.epoch, "staging") as tx:
-            self.movers.create_staging(tx.cursor, batch, region.writer)
+            self.target_writers.create_staging(tx.cursor, batch, region.writer)
         spans = [planned.span for planned in batch.spans]
         winners = self.job.executor.drain(batch, spans)
         with transaction(ledger.engine, "reads") as cursor:
@@ -360,7 +363,7 @@ def _published(replay: Replay, meant: LetterFilter, limit: int) -> Replayed | No
     batch = plan_replay(ledger, replay.region.name, replay.epoch, meant, limit)
     if batch is None:
         return None
-    return publish_replay(ledger, replay.movers, batch, replay.staged(batch))
+    return publish_replay(ledger, replay.target_writers, batch, replay.staged(batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +419,7 @@ def replay_batch(
             staged = replay.staged(batch)
             _refuse_shrunk(region.name, report, staged)
             _refuse_other_log(region, seq, spans, staged)
-            done = publish_batch_replay(region.ledger, replay.movers, batch, staged)
+            done = publish_batch_replay(region.ledger, replay.target_writers, batch, staged)
         return replace(
             report,
             applied=True,

@@ -130,7 +130,7 @@ class Drain:
             return True
         if step is not Otherwise.plan:
             record(planning)  # for others
-        return step is Otherwise.publish and self._publisher.publish_complete(stager.movers)
+        return step is Otherwise.publish and self._publisher.publish_complete(stager.target_writers)
 
     def _start(self) -> "Stager":
         from tidemark.runs._stager import Stager  # Arrow: a run without a backlog needs none
@@ -138,7 +138,7 @@ class Drain:
         run = self._run
         self._display.show("starting")
         self._stager = Stager(run)
-        found = [*self._stager.executor.remarks(), *self._stager.movers.remarks()]
+        found = [*self._stager.executor.remarks(), *self._stager.target_writers.remarks()]
         run.ledger.remark(run.region, run.epoch, found)
         self._stall.renew()
         return self._stager
@@ -181,7 +181,7 @@ class Drain:
             self._display.show("records fetched", drain_ms=drained_ms)
             if self._run.in_flight > 1 and stager.newest_made <= batch.seq:
                 self._prepare_next()
-            self._publisher.contribute(stager.movers, batch, contribution, step)
+            self._publisher.contribute(stager.target_writers, batch, contribution, step)
 
     def _prepare_next(self) -> None:
         """Plan the next batch and make its tables, so that its job waits for nothing.

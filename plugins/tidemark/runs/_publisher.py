@@ -28,7 +28,7 @@ from tidemark.runs.retire import retire
 from tidemark.tracing.traced import Attributes, Step, ending, record, remembered, traced
 
 if TYPE_CHECKING:
-    from tidemark.staging.mover import Movers
+    from tidemark.staging.target_writer import TargetWriters
 
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ class Publisher:
         return self._in_hand
 
     def contribute(
-        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
+        self, target_writers: "TargetWriters", batch: Batch, contribution: Contribution, step: Step
     ) -> None:
         """Claim, publish what is complete, mirror: now, or beside what the caller does next.
 
@@ -152,17 +152,17 @@ class Publisher:
         """
         self.wait()
         if self._run.in_flight == 1:
-            self._contribute(movers, batch, contribution, step)
+            self._contribute(target_writers, batch, contribution, step)
             return
         self._in_hand = InHand(batch, contribution)
         traced_here = copy_context().run
         self._at_work = self._pool.submit(
-            traced_here, self._contribute_beside, movers, batch, contribution, step
+            traced_here, self._contribute_beside, target_writers, batch, contribution, step
         )
 
-    def publish_complete(self, movers: "Movers") -> bool:
+    def publish_complete(self, target_writers: "TargetWriters") -> bool:
         """Publish the lowest batches that are complete; False if there are none."""
-        outcomes = self._publish_complete(movers)
+        outcomes = self._publish_complete(target_writers)
         if outcomes:
             self.mirror()
         return bool(outcomes)
@@ -184,10 +184,10 @@ class Publisher:
         self._pool.shutdown()
 
     def _contribute_beside(
-        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
+        self, target_writers: "TargetWriters", batch: Batch, contribution: Contribution, step: Step
     ) -> None:
         try:
-            self._contribute(movers, batch, contribution, step)
+            self._contribute(target_writers, batch, contribution, step)
         except BaseException as error:
             self.error = error
             self._on_failure()
@@ -196,30 +196,32 @@ class Publisher:
             self._in_hand = None
 
     def _contribute(
-        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
+        self, target_writers: "TargetWriters", batch: Batch, contribution: Contribution, step: Step
     ) -> None:
         began = time.monotonic()
         with ending(step):
             with traced("publish") as publishing:
-                outcome = contribute_and_publish(self._run.ledger, movers, batch, contribution)
+                outcome = contribute_and_publish(
+                    self._run.ledger, target_writers, batch, contribution
+                )
                 publishing.tell(_outcome_attributes(outcome))
             self._stall.renew()
             if outcome.result is Result.published:
                 self._report(outcome, began)
             else:
                 log.info("batch %s: contribution %s", batch.seq, outcome.result)
-            followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
+            followed = self._publish_complete(target_writers) if self._run.in_flight > 1 else []
             if followed or outcome.result is Result.published:
                 self.mirror()
             if self._run.in_flight > 1:
                 self._prepare_next()
 
-    def _publish_complete(self, movers: "Movers") -> list[Outcome]:
+    def _publish_complete(self, target_writers: "TargetWriters") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
         run, found = self._run, list[Outcome]()
         began = time.monotonic()
         with remembered("publish") as publishing:
-            while outcome := publish_complete(run.ledger, movers, run.region, run.epoch):
+            while outcome := publish_complete(run.ledger, target_writers, run.region, run.epoch):
                 self._stall.renew()
                 self._report(outcome, began)
                 found.append(outcome)

@@ -67,7 +67,7 @@ class Stager:
         job = run.start_job()
         self._run = run
         self.executor = job.executor
-        self.movers = job.movers
+        self.target_writers = job.target_writers
         self._made: set[int] = set()
         self.active_read = ActiveRead(run.member, job.executor)
 
@@ -104,7 +104,7 @@ class Stager:
         if batch.seq in self._made:
             return
         with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
-            self.movers.create_staging(tx.cursor, batch, self._run.writer)
+            self.target_writers.create_staging(tx.cursor, batch, self._run.writer)
         self._made.add(batch.seq)
 
     def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:

@@ -10,10 +10,10 @@ from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import Connections, ledger_of
 from tidemark.runs.schemas import in_use, would_take
-from tidemark.runs.targets import movers_of
+from tidemark.runs.targets import writers_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
-from tidemark.staging.mover import Mover, Movers
+from tidemark.staging.target_writer import TargetWriter, TargetWriters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,8 +47,8 @@ def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str,
 class Fit:
     """Rows that fit the targets."""
 
-    tables: Sequence[tuple[Mover, bool]]
-    """Each target's mover, with whether a run would make the table."""
+    tables: Sequence[tuple[TargetWriter, bool]]
+    """Each target's writer, with whether a run would make the table."""
     added: Mapping[str, Mapping[str, str]]
     """Columns that a run would add, with their types, by table."""
     remarks: Sequence[str] = ()
@@ -74,20 +74,20 @@ def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Sche
     """What a run would make of the targets; nothing is made.
 
     Raises:
-        InvalidSettings, Refused, SchemaMismatch: see `Movers.ensure_targets`.
+        InvalidSettings, Refused, SchemaMismatch: see `TargetWriters.ensure_targets`.
     """
-    movers = movers_of(pipeline, schemas)
+    writers = writers_of(pipeline, schemas)
     with autocommit(engine) as cursor:
         cursor.execute("BEGIN")
         try:
-            return fit(cursor, movers)
+            return fit(cursor, writers)
         finally:
             cursor.execute("ROLLBACK")
 
 
-def fit(cursor: Cursor, movers: Movers) -> Fit:
+def fit(cursor: Cursor, writers: TargetWriters) -> Fit:
     """What a run makes of the targets, in the caller's transaction; raises as `would_fit`."""
-    added = movers.add_columns(cursor)
-    movers = movers.without_unknown(cursor)
-    created = movers.ensure_targets(cursor)
-    return Fit([(one, created[one.name]) for one in movers.movers], added, movers.remarks())
+    added = writers.add_columns(cursor)
+    writers = writers.without_unknown(cursor)
+    created = writers.ensure_targets(cursor)
+    return Fit([(one, created[one.name]) for one in writers.writers], added, writers.remarks())

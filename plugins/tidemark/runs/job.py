@@ -14,7 +14,7 @@ from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
-from tidemark.staging.mover import Movers
+from tidemark.staging.target_writer import TargetWriters
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +54,17 @@ class JobExecutor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The executor of a member's batches, and the movers of the rows that it returns."""
+    """The executor of a member's batches, and the target writers of the rows that it returns."""
 
     executor: JobExecutor
-    movers: Movers
+    target_writers: TargetWriters
 
 
 def start_job(
     region: str,
     ledger: Ledger,
     executor_of: Callable[[], JobExecutor],
-    movers_of: Callable[[Mapping[str, pa.Schema]], Movers],
+    writers_of: Callable[[Mapping[str, pa.Schema]], TargetWriters],
 ) -> Job:
     """Start the executor and its worker; the target is there and fits, before a batch is planned.
 
@@ -74,28 +74,30 @@ def start_job(
     """
     executor = executor_of()
     try:
-        movers = movers_of(executor.output_schemas())
+        target_writers = writers_of(executor.output_schemas())
         with transaction(ledger.engine, "target") as cursor:
-            movers = fit_targets(cursor, region, movers, "a driver")
+            target_writers = fit_targets(cursor, region, target_writers, "a driver")
         executor.warm()
     except BaseException:
         executor.close()
         raise
-    return Job(executor, movers)
+    return Job(executor, target_writers)
 
 
-def fit_targets(cursor: Cursor, region: str, movers: Movers, who: str) -> Movers:
-    """The targets take the rows of these movers; what columns that needed stands in the ledger.
+def fit_targets(
+    cursor: Cursor, region: str, target_writers: TargetWriters, who: str
+) -> TargetWriters:
+    """The targets take the rows of these writers; what columns that needed stands in the ledger.
 
     Raises:
-        InvalidSettings, Refused, SchemaMismatch: see `Movers.ensure_targets`.
+        InvalidSettings, Refused, SchemaMismatch: see `TargetWriters.ensure_targets`.
     """
-    if added := movers.add_columns(cursor):
+    if added := target_writers.add_columns(cursor):
         log.warning("region %s: new columns: %s", region, added)
         write_action(cursor, region, "add_columns", Order(who, WHY), added)
-    movers = movers.without_unknown(cursor)
-    movers.ensure_targets(cursor)
-    return movers
+    target_writers = target_writers.without_unknown(cursor)
+    target_writers.ensure_targets(cursor)
+    return target_writers
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class NewColumns:
     """Gives the targets, in an open's transaction, the columns that the run's rows will have."""
 
     region: str
-    movers: Movers
+    target_writers: TargetWriters
 
     def fit(self, tx: Settling) -> None:
         """The targets take the rows, or the open is refused; raises as `fit_targets`."""
-        fit_targets(tx.cursor, self.region, self.movers, "an open")
+        fit_targets(tx.cursor, self.region, self.target_writers, "an open")

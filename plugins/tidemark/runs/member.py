@@ -115,10 +115,10 @@ def job_of(pipeline: Pipeline, ledger: Ledger, executor_of: "Callable[[], JobExe
         Refused, InvalidSettings: see `start_job`.
     """
     from tidemark.runs.job import start_job  # Arrow: a run without a backlog needs none
-    from tidemark.runs.targets import movers_of
+    from tidemark.runs.targets import writers_of
 
     return start_job(
-        pipeline.region, ledger, executor_of, lambda schemas: movers_of(pipeline, schemas)
+        pipeline.region, ledger, executor_of, lambda schemas: writers_of(pipeline, schemas)
     )
 
 

@@ -272,13 +272,13 @@ def _tables(region: Region, connections: Connections) -> Tables | None:
     """
     from tidemark.runs.fit import known_schemas
     from tidemark.runs.job import NewColumns  # Arrow: other opens need none
-    from tidemark.runs.targets import movers_of
+    from tidemark.runs.targets import writers_of
 
     pipeline = region.pipeline
     if pipeline.transform or pipeline.decode.has_own:
         return None
     schemas = known_schemas(pipeline, connections) or {}
-    return NewColumns(region.name, movers_of(pipeline, schemas))
+    return NewColumns(region.name, writers_of(pipeline, schemas))
 
 
 def _refuse_leftovers(region: Region) -> None:

@@ -1,4 +1,4 @@
-"""From a pipeline and the columns of its rows to the movers of its targets, each in its mode."""
+"""From a pipeline and the columns of its rows to the writers of its targets, each in its mode."""
 
 from collections.abc import Mapping
 
@@ -7,19 +7,19 @@ import pyarrow as pa
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnNewColumn, OnRefused
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.target import Target
+from tidemark.staging.target_writer import TargetWriter, TargetWriters
 
 
-def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
-    """The movers of rows with these columns into the pipeline's targets, each in its mode.
+def writers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> TargetWriters:
+    """The writers of rows with these columns into the pipeline's targets, each in its mode.
 
     Raises:
         SchemaMismatch: Postgres can't hold a column.
     """
-    return Movers(
+    return TargetWriters(
         tuple(
-            Mover(
+            TargetWriter(
                 target=Target.parse(settings.table, name),
                 columns=columns_of(schemas[name]),
                 refused_become_dead_letters=settings.on_refused is OnRefused.dead_letter,

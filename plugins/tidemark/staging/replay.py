@@ -14,10 +14,10 @@ from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
-from tidemark.staging.mover import Movers
 from tidemark.staging.refusal import all_deferred
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target
+from tidemark.staging.target_writer import TargetWriters
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""
@@ -33,7 +33,7 @@ _FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayMovers(Movers):
+class ReplayWriters(TargetWriters):
     """Moves what a replay has staged. Only for rows that are appended."""
 
     def keep_dead_letters(
@@ -62,7 +62,7 @@ class ReplayMovers(Movers):
             TargetRefused: see `PublishedRows.remove_rows` and `refuse_referred`.
         """
         cursor, removed = transaction.cursor, dict[str, int]()
-        targets = [mover.target for mover in self.movers]
+        targets = [writer.target for writer in self.writers]
         with all_deferred(cursor, targets):
             for target in reversed(parents_first(cursor, targets)):
                 refuse_referred(cursor, target, batch.seq)

@@ -13,14 +13,14 @@ from psycopg2 import sql
 from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, packages_of
 from tidemark.postgres.session import SETTINGS, Cursor, configure, open_session
 from tidemark.runs.fit import fit
-from tidemark.runs.targets import movers_of
+from tidemark.runs.targets import writers_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.cluster import find_project
 from tidemark.spark.sample import transformed_sample
 from tidemark.spark.specs import columns_given
 from tidemark.staging.errors import TargetDoesNotFit, TargetsDoNotFit
 from tidemark.staging.fit import quoted
-from tidemark.staging.mover import Movers
+from tidemark.staging.target_writer import TargetWriters
 from tidemark.testing._transform import refuse_registered, spark_session
 from tidemark.testing.errors import DdlRefused, DdlWithoutTable
 
@@ -45,10 +45,10 @@ def ddl_faults(pipeline: str | Path, ddl: str) -> list[str]:
     find_project(loaded.project)
     none = pa.Table.from_batches([], columns_given(loaded.decode))
     made = transformed_sample(loaded, none, spark_session)
-    movers = movers_of(loaded, {name: rows.schema for name, rows in made.items()})
+    writers = writers_of(loaded, {name: rows.schema for name, rows in made.items()})
     with _empty_database() as cursor:
         _run(cursor, ddl)
-        return list(_faults(cursor, movers))
+        return list(_faults(cursor, writers))
 
 
 @contextmanager
@@ -83,16 +83,16 @@ def _run(cursor: Cursor, ddl: str) -> None:
     configure(cursor, SETTINGS, is_local=False)
 
 
-def _faults(cursor: Cursor, movers: Movers) -> Iterator[str]:
+def _faults(cursor: Cursor, writers: TargetWriters) -> Iterator[str]:
     try:
-        found = fit(cursor, movers)
+        found = fit(cursor, writers)
     except TargetsDoNotFit as error:
         for cause in error.causes:
             yield from _parts(cause)
     except (InvalidSettings, Refused, SchemaMismatch) as error:
         yield from _parts(error)
     else:
-        if missing := tuple(str(mover.target) for mover, is_made in found.tables if is_made):
+        if missing := tuple(str(writer.target) for writer, is_made in found.tables if is_made):
             raise DdlWithoutTable(targets=missing)
 
 

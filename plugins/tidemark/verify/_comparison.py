@@ -28,9 +28,9 @@ from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import but, columns_to_skip
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
+from tidemark.staging.target_writer import but, columns_to_skip
 from tidemark.verify._multiset import Multisets
 from tidemark.verify._rows import letters_of, purged_of, refused_of, rows_of, upserts_of
 from tidemark.verify._scratch import RereadBatches, Scratch

@@ -29,7 +29,7 @@ from tidemark.runs import _watch as watch_module
 from tidemark.runs._stall import FOREIGN_SECONDS
 from tidemark.runs.errors import MemberFenced, RunStalled
 from tidemark.runs.retire import retire
-from tidemark.runs.targets import movers_of
+from tidemark.runs.targets import writers_of
 from tidemark.staging.tables import complete_reads
 
 SECONDS = 120
@@ -222,9 +222,9 @@ def drain_whole_plan(world: World) -> None:
     winners = executor.drain(batch, spans)
     with transaction(ledger.engine, "reads") as cursor:
         reads = complete_reads(cursor, batch.staging, number, spans)
-    mover = movers_of(world.pipeline, executor.output_schemas())
+    target_writers = writers_of(world.pipeline, executor.output_schemas())
     contribution = Contribution(number, reads, tuple(winners))
-    outcome = contribute_and_publish(ledger, mover, batch, contribution)
+    outcome = contribute_and_publish(ledger, target_writers, batch, contribution)
     assert outcome.result is Result.published
 
 

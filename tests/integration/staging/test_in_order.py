@@ -204,7 +204,7 @@ def test_a_table_that_changes_itself_is_refused(ledger_database: Database, how: 
     shop = shop_of(ledger_database, "stop")
     bosses(shop, how)
     with pytest.raises(ForeignKeyActs), transaction(shop.desk.engine, "target") as cursor:
-        shop.desk.movers.ensure_targets(cursor)
+        shop.desk.target_writers.ensure_targets(cursor)
 
 
 @pytest.mark.parametrize("how", ["ON DELETE CASCADE", "ON DELETE SET NULL"])

@@ -7,7 +7,7 @@ from tests.support.flights_table import TARGET
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import Cursor
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import columns_to_skip
+from tidemark.staging.target_writer import columns_to_skip
 
 NAMES = ("id", "at", "gone", "note", "kafka_topic", "kafka_partition", "kafka_offset")
 COLUMNS = columns_of(pa.schema([(name, pa.int64()) for name in NAMES]))

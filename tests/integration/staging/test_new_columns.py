@@ -7,8 +7,8 @@ from tests.support.flights_table import TARGET
 from tidemark.postgres.session import Cursor
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetDoesNotFit
-from tidemark.staging.mover import add_columns
 from tidemark.staging.target import ensure
+from tidemark.staging.target_writer import add_columns
 
 OLD = columns_of(pa.schema([("id", pa.int64()), ("note", pa.string())]))
 PRICE = pa.field("price", pa.decimal128(9, 2))

@@ -238,7 +238,7 @@ def test_a_table_that_inherits_from_an_upserts_is_refused(ledger_database: Datab
         pytest.raises(TargetIsInherited) as refusal,
         transaction(shop.desk.engine, "target") as cursor,
     ):
-        shop.desk.movers.ensure_targets(cursor)
+        shop.desk.target_writers.ensure_targets(cursor)
     with pytest.raises(TargetIsInherited):
         shop.publish([(1, "b")])
     assert shop.rows() == {1: "a"}

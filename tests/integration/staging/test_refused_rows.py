@@ -70,7 +70,7 @@ def desk(ledger_database: tuple[Engine, dict[str, Any]]) -> Desk:
     desk = Desk(*ledger_database, schema=SCHEMA)
     desk.grow(10, 0)
     desk.grow(10, 1)
-    desk.mover = replace(desk.mover, refused_become_dead_letters=True)
+    desk.target_writer = replace(desk.target_writer, refused_become_dead_letters=True)
     return desk
 
 
@@ -131,7 +131,7 @@ def test_a_crash_after_the_search_leaves_nothing(desk: Desk) -> None:
 
 
 def test_unless_told_a_refused_row_stops_the_run(desk: Desk) -> None:
-    desk.mover = replace(desk.mover, refused_become_dead_letters=False)
+    desk.target_writer = replace(desk.target_writer, refused_become_dead_letters=False)
     constrain(desk, "CHECK (v <> 1)")
     with pytest.raises(RowRefused):
         work(desk, GOOD)
@@ -171,7 +171,9 @@ CODES = ["54000", "45000", "P0002", "38001", "42501"]
 @pytest.mark.parametrize("code", CODES)
 def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_letter: bool) -> None:
     """B16: an index, or a trigger with a code of its own, is no outage of the server."""
-    desk.mover = replace(desk.mover, refused_become_dead_letters=becomes_dead_letter)
+    desk.target_writer = replace(
+        desk.target_writer, refused_become_dead_letters=becomes_dead_letter
+    )
     guarded(desk, code)
     if becomes_dead_letter:
         assert work(desk, GOOD).refused == 1

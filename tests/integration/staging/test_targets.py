@@ -75,7 +75,7 @@ def test_rows_that_refer_to_each_other_wait_for_each_other(counter: Counter) -> 
 def ensured(counter: Counter) -> None:
     """As at the start of a member."""
     with transaction(counter.engine, "target") as cursor:
-        counter.movers.ensure_targets(cursor)
+        counter.target_writers.ensure_targets(cursor)
 
 
 def test_a_circle_of_keys_that_can_not_wait_is_refused(counter: Counter) -> None:
@@ -386,7 +386,7 @@ def test_members_with_other_targets_are_refused(counter: Counter) -> None:
     counter.stage_parts(batch)
     from tidemark.staging import tables
 
-    columns = {mover.name: mover.columns for mover in counter.movers.movers}
+    columns = {one.name: one.columns for one in counter.target_writers.writers}
     with (
         pytest.raises(StagingHasOtherColumns),
         transaction(counter.engine, "staging") as cursor,

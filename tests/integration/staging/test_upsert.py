@@ -343,7 +343,9 @@ def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
 
 def appends(shop: Shop) -> None:
     """The pipeline appends from now on, as after a change that somebody accepted."""
-    shop.desk.mover = replace(shop.desk.mover, upsert=None, skipped_columns=frozenset({"gone"}))
+    shop.desk.target_writer = replace(
+        shop.desk.target_writer, upsert=None, skipped_columns=frozenset({"gone"})
+    )
 
 
 def test_a_rewind_takes_back_each_batch_in_its_own_way(shop: Shop) -> None:
@@ -367,7 +369,9 @@ def test_a_rewind_finds_rows_by_the_key_of_their_own_batches(shop: Shop) -> None
     shop.publish([(1, "a"), (2, "b")])
     shop.publish([(1, "x"), (2, "y")])
     shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} (word)")
-    shop.desk.mover = replace(shop.desk.mover, upsert=Upsert(("word",), None, "gone"))
+    shop.desk.target_writer = replace(
+        shop.desk.target_writer, upsert=Upsert(("word",), None, "gone")
+    )
     shop.publish([(8, "x")])
     with pytest.raises(PublishedOtherwiseBefore) as caught:
         shop.desk.rewind(1)
@@ -615,7 +619,7 @@ def exact(shop: Shop) -> list[tuple[Any, ...]]:
 
 def ensured(shop: Shop) -> None:
     with transaction(shop.desk.engine, "target") as cursor:
-        shop.desk.movers.ensure_targets(cursor)
+        shop.desk.target_writers.ensure_targets(cursor)
 
 
 def test_rows_that_claim_to_be_of_a_later_batch_are_overwritten_like_others(shop: Shop) -> None:

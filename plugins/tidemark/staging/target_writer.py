@@ -1,4 +1,4 @@
-"""The movers of a batch: what a publish uses to move the staged rows of all targets together.
+"""A batch's target writers: a publish uses them to move the staged rows of all targets together.
 
 Columns that an existing target lacks are added where the pipeline consents, or left out. Added ones
 may be null: older rows have no value. No type is changed, no column dropped. Left out ones are
@@ -94,7 +94,7 @@ def but(columns: Sequence[Column], names: Collection[str]) -> tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
+class TargetWriter:
     """Moves the staged rows of one target into it, in the publishing transaction."""
 
     target: Target
@@ -121,8 +121,8 @@ class Mover:
         wanted = stored(self.columns, self.upsert) if self.upsert else self.columns
         return add_columns(cursor, self.target, wanted)
 
-    def without_unknown(self, cursor: Cursor) -> "Mover":
-        """The mover that leaves out what the target lacks now, if that is wanted."""
+    def without_unknown(self, cursor: Cursor) -> "TargetWriter":
+        """The writer that leaves out what the target lacks now, if that is wanted."""
         if not self.ignores_columns:
             return self
         found = columns_to_skip(cursor, self.target, self.columns, self.upsert, self.needed)
@@ -203,10 +203,10 @@ class Mover:
 
 
 @dataclass(frozen=True, slots=True)
-class Movers:
+class TargetWriters:
     """Moves a batch's staging into its targets and the ledger: all of it, or nothing."""
 
-    movers: tuple[Mover, ...]
+    writers: tuple[TargetWriter, ...]
     letter_bytes: int | None = None
     """Kept of what a target refuses of a record, at most; None keeps it whole."""
 
@@ -216,33 +216,33 @@ class Movers:
         Raises:
             Refused: a target is another role's.
         """
-        added = {str(mover.target): mover.add_columns(cursor) for mover in self.movers}
+        added = {str(writer.target): writer.add_columns(cursor) for writer in self.writers}
         return {target: columns for target, columns in added.items() if columns}
 
-    def without_unknown(self, cursor: Cursor) -> "Movers":
-        """The movers that leave out what their targets lack, where that is wanted."""
-        return replace(self, movers=tuple(one.without_unknown(cursor) for one in self.movers))
+    def without_unknown(self, cursor: Cursor) -> "TargetWriters":
+        """The writers that leave out what their targets lack, where that is wanted."""
+        return replace(self, writers=tuple(one.without_unknown(cursor) for one in self.writers))
 
     def remarks(self) -> list[str]:
         """What is left out, target by target."""
         return [
-            f"{mover.target} lacks {', '.join(sorted(mover.skipped_columns))}: not published"
+            f"{writer.target} lacks {', '.join(sorted(writer.skipped_columns))}: not published"
             " (target.on_new_column: ignore)"
-            for mover in self.movers
-            if mover.skipped_columns
+            for writer in self.writers
+            if writer.skipped_columns
         ]
 
     def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:
         """Each target takes its columns in its way; by name, whether it was created.
 
         Raises:
-            InvalidSettings, Refused, SchemaMismatch: see `Mover.ensure_target`.
+            InvalidSettings, Refused, SchemaMismatch: see `TargetWriter.ensure_target`.
             Refused: a foreign key between the targets keeps them from being moved together.
         """
         created, unfit = dict[str, bool](), list[SchemaMismatch]()
-        for mover in self.movers:
+        for writer in self.writers:
             try:
-                created[mover.name] = mover.ensure_target(cursor)
+                created[writer.name] = writer.ensure_target(cursor)
             except SchemaMismatch as error:
                 unfit.append(error)
         if unfit:
@@ -252,16 +252,16 @@ class Movers:
 
     @property
     def _targets(self) -> list[Target]:
-        return [mover.target for mover in self.movers]
+        return [writer.target for writer in self.writers]
 
     @property
     def _upserts(self) -> dict[str, Upsert]:
-        return {mover.name: mover.upsert for mover in self.movers if mover.upsert}
+        return {writer.name: writer.upsert for writer in self.writers if writer.upsert}
 
     def create_staging(self, cursor: Cursor, batch: Batch, writer: str | None = None) -> None:
         """The batch's staging tables are there, one of rows for each target; see `create`."""
-        for mover in self.movers:
-            tables.create(cursor, batch.staging.of_target(mover.name), mover.columns, writer)
+        for one in self.writers:
+            tables.create(cursor, batch.staging.of_target(one.name), one.columns, writer)
 
     def count_staged(
         self, transaction: Deciding, batch: Batch, contribution: Contribution
@@ -269,7 +269,7 @@ class Movers:
         """How many rows, by target, and dead letters of the contribution are in staging."""
         cursor = transaction.cursor
         letters = count_dead_letters(cursor, batch.staging, contribution.reads)
-        return {m.name: m.count_rows(cursor, batch, contribution) for m in self.movers}, letters
+        return {m.name: m.count_rows(cursor, batch, contribution) for m in self.writers}, letters
 
     def move_rows(
         self, transaction: Deciding, batch: Batch, room: int | None = None
@@ -285,9 +285,9 @@ class Movers:
                 region has published to another table.
             Refused: foreign keys between the targets form a circle; or one would not have been
                 taken at the start, see `refuse_unfit`.
-            InvalidSettings, Refused, SchemaMismatch: see `Mover.keep`.
+            InvalidSettings, Refused, SchemaMismatch: see `TargetWriter.keep`.
         """
-        by_name = {mover.name: mover for mover in self.movers}
+        by_name = {writer.name: writer for writer in self.writers}
         targets = self._targets
         with all_deferred(transaction.cursor, targets):
             order = parents_first(transaction.cursor, targets)
@@ -304,12 +304,12 @@ class Movers:
         self,
         transaction: Deciding,
         batch: Batch,
-        movers: Sequence[Mover],
+        writers: Sequence[TargetWriter],
         room: int | None,
     ) -> dict[str, Moved]:
         cursor, winners = transaction.cursor, transaction.winners(batch)
-        movings = [mover.moving(cursor, batch, winners) for mover in movers]
-        if any(mover.refused_become_dead_letters for mover in movers):
+        movings = [writer.moving(cursor, batch, winners) for writer in writers]
+        if any(writer.refused_become_dead_letters for writer in writers):
             search = Search(
                 cursor=cursor,
                 batch=batch,
