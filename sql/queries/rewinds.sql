@@ -53,7 +53,7 @@ LEFT JOIN (SELECT o.key, max(o.seq) AS seq
            GROUP BY o.key) p ON true
 WHERE t.region = %(region)s AND t.target = %(target)s ORDER BY p.seq DESC
 
--- name: read_again
+-- name: reread
 -- What a rewind to a seq reads again of each partition, as far as the ledger has its spans: their records, the first one.
 SELECT s.topic, s.partition, min(s.start_offset), max(s.end_offset), sum(s.records)::bigint,
        (array_agg(s.end_offset ORDER BY s.seq))[1], (array_agg(s.records ORDER BY s.seq))[1]

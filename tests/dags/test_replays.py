@@ -51,7 +51,7 @@ def test_a_replay_is_dry_and_of_dead_letters_unless_the_form_says_so(bag: "DagBa
 )  # fmt: skip
 def test_the_form_says_what_is_replayed(form: dict[str, Any], told: list[str]) -> None:
     """B14: a text of the form is one argument, whatever it looks like."""
-    from tidemark.airflow.by_hand import arguments
+    from tidemark.airflow.manual import arguments
 
     assert [*arguments(PIPELINE, COMES_UP | form)] == ALWAYS + told
 
@@ -70,16 +70,16 @@ def test_the_form_refuses_what_is_none(bag: "DagBag", name: str, value: object) 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
     """Runs the task with a form; what it logged is in `caplog`."""
-    from tidemark.airflow import by_hand
+    from tidemark.airflow import manual
 
     def run(**form: Any) -> Any:
         context = {
             "params": COMES_UP | form,
             "dag_run": SimpleNamespace(triggering_user_name="alice"),
         }
-        monkeypatch.setattr(by_hand, "get_current_context", lambda: context)
+        monkeypatch.setattr(manual, "get_current_context", lambda: context)
         with caplog.at_level(logging.INFO, logger="tidemark.airflow.tasks"):
-            return by_hand.replay_by_hand(PIPELINE)
+            return manual.replay_by_hand(PIPELINE)
 
     return run
 
@@ -99,11 +99,11 @@ def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
 def test_a_child_has_nothing_of_airflows_configuration(
     told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.airflow import by_hand
+    from tidemark.airflow import manual
 
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a key")
     program = "import json, os; print(json.dumps(dict(os.environ)))"
-    monkeypatch.setattr(by_hand, "PROGRAM", ("-c", program))
+    monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
     monkeypatch.setattr("tidemark.airflow.results.replay_lines", lambda _: [])
     monkeypatch.setattr("tidemark.airflow.results.of_replay", lambda report: report)
     given = told()
@@ -171,7 +171,7 @@ def test_what_was_replayed_is_told_and_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """B11: the child is told its secrets by its environment, and who replays."""
-    from tidemark.airflow import by_hand
+    from tidemark.airflow import manual
 
     report = OF_A_BATCH | {"applied": True, "rows": 20_000, "dead_letters": 1}
     seen = tmp_path / "seen"
@@ -180,7 +180,7 @@ def test_what_was_replayed_is_told_and_kept(
         f"pathlib.Path({str(seen)!r}).write_text(json.dumps([sys.argv, dict(os.environ)]));"
         f"print({json.dumps(report)!r}); print('on its way', file=sys.stderr)"
     )
-    monkeypatch.setattr(by_hand, "PROGRAM", ("-c", program))
+    monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
     kept = told(batch=17, apply=True)
     assert kept == {"summary": kept["summary"], **report}
     lines = [record.getMessage() for record in caplog.records]
@@ -210,7 +210,7 @@ def test_what_ends_the_task_ends_the_replay(
     from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
     from airflow.sdk.execution_time.timeout import timeout
 
-    from tidemark.airflow import by_hand
+    from tidemark.airflow import manual
 
     pids = []
 
@@ -221,8 +221,8 @@ def test_what_ends_the_task_ends_the_replay(
         else:  # as Airflow's own handler
             bag.dags["flights_replay"].get_task("replay").on_kill()
 
-    monkeypatch.setattr(by_hand, "PROGRAM", ("-c", WORKS_ON))
-    monkeypatch.setattr(by_hand.log, "info", when_it_works)
+    monkeypatch.setattr(manual, "PROGRAM", ("-c", WORKS_ON))
+    monkeypatch.setattr(manual.log, "info", when_it_works)
     published = tmp_path / "published"
     monkeypatch.setenv("PUBLISHED", str(published))
     ended = AirflowTaskTimeout if how == "time-out" else AirflowException
@@ -250,7 +250,7 @@ def test_nobody_takes_a_dry_replay_for_one() -> None:
 
 def test_the_command_line_takes_what_the_form_can_say() -> None:
     """B14: each option exists."""
-    from tidemark.airflow.by_hand import OPTIONS, PROGRAM
+    from tidemark.airflow.manual import OPTIONS, PROGRAM
 
     command = [sys.executable, *PROGRAM, "replay", "--help"]
     helped = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -19,7 +19,7 @@ from tidemark.errors import (
 )
 from tidemark.model.offsets import Offsets, offsets_text
 from tidemark.model.output import Topics
-from tidemark.settings.fault_words import did_you_mean
+from tidemark.settings.fault_texts import did_you_mean
 
 
 class RunNotClosed(RunNotDone):

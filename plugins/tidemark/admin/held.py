@@ -13,7 +13,7 @@ from tidemark.errors import CorruptRecord, DataLost
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries, PublishedSpan
-from tidemark.ledger.rewinds import ReadAgain
+from tidemark.ledger.rewinds import Reread
 from tidemark.model.batch import SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
@@ -42,7 +42,7 @@ def held(region: Region, plan: RewindPlan, tell: Tell) -> dict[TopicPartition, H
     Where compaction may take records, all that the ledger counted are counted again. Elsewhere the
     oldest span is: a topic that was compacted before has lost the oldest records first.
     """
-    again = [one for one in region.ledger.read_again(region.name, plan.to_seq)
+    again = [one for one in region.ledger.reread(region.name, plan.to_seq)
              if one.span.topic_partition in plan.places]  # fmt: skip
     settings = retentions(region.kafka, {one.span.topic for one in again}) if again else {}
     now = int(LedgerQueries(region.ledger.engine).now().timestamp())
@@ -106,7 +106,7 @@ class _Counting:
 
 
 def _held(
-    counting: _Counting, plan: RewindPlan, again: ReadAgain, retention: Retention, now: int
+    counting: _Counting, plan: RewindPlan, again: Reread, retention: Retention, now: int
 ) -> Held:
     tp, faults = again.span.topic_partition, list[str]()
     start = plan.places[tp].offset

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidemark.errors import InvalidSettings, Refused, Unreachable
-from tidemark.settings.fault_words import did_you_mean
+from tidemark.settings.fault_texts import did_you_mean
 
 START = "`make up` (or `tidemark local up`) starts it"
 

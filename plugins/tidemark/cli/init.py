@@ -46,7 +46,7 @@ from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
 from tidemark.model.plain import amount
 from tidemark.model.upsert import Upsert
-from tidemark.settings.fault_words import fault_text
+from tidemark.settings.fault_texts import fault_text
 from tidemark.settings.pipeline import MATCHES, Pipeline
 from tidemark.settings.sections import TransformKind
 

@@ -135,7 +135,7 @@ class Readers:
     def _passed_over(self, schema: Any, where: str) -> Read:
         name = schema["name"]
         if name in self._open:
-            return self._again(self._open[name], _depth(where))
+            return self._nested(self._open[name], _depth(where))
         self._open[name] = found = _Within(_depth(where))
         try:
             found.read = self._record(schema, None, where)
@@ -143,11 +143,11 @@ class Readers:
             del self._open[name]
         return found.read
 
-    def _again(self, of: _Within, depth: int) -> Read:
+    def _nested(self, of: _Within, depth: int) -> Read:
         """Passes over a record within itself, so much deeper than that began."""
         deeper = depth - of.depth
 
-        def again(data: bytes, at: int) -> tuple[Any, int]:
+        def nested(data: bytes, at: int) -> tuple[Any, int]:
             if self._depth + depth > MAX_DEPTH:
                 raise Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
             self._depth += deeper
@@ -155,7 +155,7 @@ class Readers:
             self._depth -= deeper
             return found
 
-        return again
+        return nested
 
     def _record(self, schema: Any, to: pa.DataType | None, where: str) -> Read:
         name = schema["name"]

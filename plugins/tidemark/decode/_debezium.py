@@ -56,7 +56,7 @@ class Unavailable:
             return of
         return pa.struct([*of, pa.field(self._text, pa.string())])
 
-    def found(
+    def split_placeholders(
         self, columns: Sequence[pa.Array], declared: pa.Schema
     ) -> list[tuple[pa.Array, pa.Array]]:
         """Each column as declared, and where it holds the placeholder."""
@@ -118,7 +118,7 @@ class UnavailableDecoder:
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """The rows that hold none; the others are UNAVAILABLE."""
         decoded = self._inner.decode(values)
-        found = self._placeholder.found(decoded.rows.columns, self.schema)
+        found = self._placeholder.split_placeholders(decoded.rows.columns, self.schema)
         rows = pa.RecordBatch.from_arrays([column for column, _ in found], schema=self.schema)
         refused = refusals(self.schema.names, [mask for _, mask in found])
         good = pa.array([row not in refused for row in range(len(rows))], pa.bool_())
@@ -217,7 +217,7 @@ class DebeziumDecoder:
         is_change = pc.and_(pc.is_in(op, pa.array(_CHANGES)), row.is_valid())
         is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
         good = pc.or_(pc.and_(is_change, pc.invert(is_twice)), is_bare)
-        told = self._placeholder.found(row.flatten(), self._declared)
+        told = self._placeholder.split_placeholders(row.flatten(), self._declared)
         refused = _refused(op, good) | refusals(
             self._declared.names, [pc.and_(pc.and_not(mask, deleted), good) for _, mask in told]
         )

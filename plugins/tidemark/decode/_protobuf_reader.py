@@ -328,10 +328,10 @@ def _misread(name: str, message: "Descriptor") -> Refusal:
 
 
 def _with_place(convert: Convert, where: str) -> Convert:
-    def told(value: Any) -> Any:
+    def with_place(value: Any) -> Any:
         try:
             return convert(value)
         except Refusal as refusal:
             raise Refusal(refusal.reason, f"{refusal.detail} - at `{where}`") from None
 
-    return told
+    return with_place

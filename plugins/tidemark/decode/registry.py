@@ -178,7 +178,7 @@ class Registry:
             Unreachable: it does not answer, or with anything but a schema.
             InvalidSettings: its connection can't be used.
         """
-        return _Whole(self).of(self._found(schema_id))
+        return _Whole(self).of(self._schema_of(schema_id))
 
     def serialized(self, schema_id: SchemaId) -> Written:
         """A schema of Protobuf and those it imports, each as a descriptor in base64.
@@ -186,8 +186,8 @@ class Registry:
         Raises:
             Refusal, Unreachable, InvalidSettings: as `schema`; or it is of another kind.
         """
-        self.written(self._found(schema_id)).refuse_other_than(PROTOBUF)
-        return _Whole(self, SERIALIZED).of(self._found(schema_id, SERIALIZED))
+        self.written(self._schema_of(schema_id)).refuse_other_than(PROTOBUF)
+        return _Whole(self, SERIALIZED).of(self._schema_of(schema_id, SERIALIZED))
 
     def latest(self, subject: str, form: str | None = None) -> tuple[int, Written]:
         """The newest version of a subject, and its schema; one of Protobuf in this form.
@@ -248,7 +248,7 @@ class Registry:
         client.clear_latest_caches()  # it would keep the first answer
         return self._asked(lambda: client.get_latest_version(subject, fmt=form), subject)
 
-    def _found(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
+    def _schema_of(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
         client = self._client(form)
         if isinstance(schema_id, str):
             return self._of_guid(lambda: client.get_schema_by_guid(schema_id, fmt=form))
@@ -263,7 +263,7 @@ class Registry:
         """
         from confluent_kafka.schema_registry import SchemaRegistryError
 
-        def found() -> "Schema | None":
+        def answer() -> "Schema | None":
             try:
                 return ask()
             except SchemaRegistryError as error:
@@ -271,7 +271,7 @@ class Registry:
                     raise
                 return None
 
-        if (schema := self._asked(found)) is not None:
+        if (schema := self._asked(answer)) is not None:
             return schema
         self.ping()
         raise _unknown()
@@ -319,7 +319,7 @@ class _Whole:
     def __init__(self, registry: Registry, form: str | None = None) -> None:
         self._registry = registry
         self._form = form
-        self._found: dict[tuple[str, int, str], Written] = {}
+        self._written: dict[tuple[str, int, str], Written] = {}
 
     def of(self, schema: "Schema", name: str = "", depth: int = 0) -> Written:
         """The schema, by this name where another refers to it.
@@ -339,10 +339,10 @@ class _Whole:
     def _referred(self, to: "SchemaReference", depth: int) -> Written:
         subject, version, name = str(to.subject), int(to.version or 0), to.name or ""
         key = (subject, version, name)
-        if key not in self._found:
+        if key not in self._written:
             schema = self._registry.version(subject, version, self._form)
-            self._found[key] = self.of(schema, name, depth)
-        return self._found[key]
+            self._written[key] = self.of(schema, name, depth)
+        return self._written[key]
 
 
 def _unknown() -> Refusal:

@@ -82,7 +82,7 @@ class Sender:
         except KafkaException as error:
             ended = self._aborted()
             cause = ended if ended and error.args[0].name() == "_FATAL" else error
-            raise self._told(cause) or cause from error
+            raise self._translated(cause) or cause from error
         except Exception:
             self._aborted()
             raise
@@ -116,7 +116,7 @@ class Sender:
         if self._producer.flush(self._deadline.left):
             raise self._too_slow()
 
-    def _told(self, error: KafkaException) -> TidemarkError | None:
+    def _translated(self, error: KafkaException) -> TidemarkError | None:
         """The error in our words, where it is one of records."""
         failed = error.args[0]
         is_fenced = failed.name() in FENCED_CODES

@@ -85,7 +85,9 @@ class Broker:
 
     def gone(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics that Kafka does not have."""
-        return frozenset(topic for topic, found in self._found(topics).items() if found is None)
+        return frozenset(
+            topic for topic, found in self._descriptions(topics).items() if found is None
+        )
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
         """The first offset at or after a time; the end where there is none yet."""
@@ -115,7 +117,7 @@ class Broker:
     def _matching(self, patterns: Sequence[str]) -> set[str]:
         """Internal topics are left out, and those that went since they were listed."""
         listed = request(self._admin, self._listed, "the list of topics")
-        found = self._found(name for name in listed.topics if takes_in(patterns, name))
+        found = self._descriptions(name for name in listed.topics if takes_in(patterns, name))
         return {name for name, topic in found.items() if topic and not topic.is_internal}
 
     def _listed(self) -> Any:
@@ -127,13 +129,13 @@ class Broker:
         return self._admin.list_topics(timeout=SECONDS)
 
     def _described(self, topics: Iterable[str]) -> dict[str, Any]:
-        descriptions = self._found(topics, none_if=None)
+        descriptions = self._descriptions(topics, none_if=None)
         for topic, description in descriptions.items():
             if not description.partitions:
                 raise PartitionsUnlisted(topic=topic)
         return descriptions
 
-    def _found(
+    def _descriptions(
         self, topics: Iterable[str], none_if: str | None = "UNKNOWN_TOPIC_OR_PART"
     ) -> dict[str, Any]:
         """Each topic's description, by one request; None where Kafka does not have it."""

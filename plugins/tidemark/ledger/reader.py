@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from tidemark.ledger import regions, rewinds
 from tidemark.ledger.deciding import Planning
 from tidemark.ledger.errors import RunIsPruned
-from tidemark.ledger.rewinds import ReadAgain
+from tidemark.ledger.rewinds import Reread
 from tidemark.ledger.sending import checkpoint_at
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -87,10 +87,10 @@ class Reader(Lookup):
         with autocommit(self.engine) as cursor:
             return rewinds.rewind_plan(cursor, region, to_seq)
 
-    def read_again(self, region: str, to_seq: int) -> list[ReadAgain]:
+    def reread(self, region: str, to_seq: int) -> list[Reread]:
         """What a rewind to a checkpoint would read again of each partition."""
         with autocommit(self.engine) as cursor:
-            return rewinds.read_again(cursor, region, to_seq)
+            return rewinds.reread(cursor, region, to_seq)
 
     def checkpoint_before(self, region: str, offsets: Offsets) -> int:
         """The newest checkpoint at or below these offsets in every partition; 0 is the start."""

@@ -11,7 +11,7 @@ from tidemark.protocol.rewind_plan import Place, RewindPlan
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAgain:
+class Reread:
     """What a rewind reads again of a partition, with the counts of the first time."""
 
     span: Span
@@ -22,11 +22,11 @@ class ReadAgain:
     first_records: int
 
 
-def read_again(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
+def reread(cursor: Cursor, region: str, seq: int) -> list[Reread]:
     """What a rewind to a seq reads again of each partition."""
-    cursor.execute(query("read_again"), {"region": region, "seq": seq})
+    cursor.execute(query("reread"), {"region": region, "seq": seq})
     return [
-        ReadAgain(
+        Reread(
             Span(topic, number, start, end),
             records,
             Span(topic, number, start, first_end),
@@ -71,7 +71,7 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     cursor.execute(query("rewind_plan"), {"region": region, "seq": to_seq})
     found = cursor.fetchone() or (False, 0, 0, 0, [])
     is_checkpoint, batches, dead_letters, replays, beyond = found
-    records = {one.span.topic_partition: one.records for one in read_again(cursor, region, to_seq)}
+    records = {one.span.topic_partition: one.records for one in reread(cursor, region, to_seq)}
     topics = _topics_read(cursor, region)
     places = {
         tp: Place(

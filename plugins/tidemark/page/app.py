@@ -19,7 +19,7 @@ from tidemark.page.asking import (
     ask_ledgers,
     ask_ledgers_alone,
 )
-from tidemark.page.failure import failure, may_read_logs, may_try_reset, told_by_hand
+from tidemark.page.failure import failure, may_read_logs, may_try_reset, newest_by_hand
 from tidemark.page.html import HEADERS, STATIC, page, static
 from tidemark.page.question import Answer, Question
 from tidemark.page.regions import kept, seen_regions
@@ -94,7 +94,7 @@ async def of_dag(found: OfDag, user: User, dag_id: str, region: str | None = Non
     if region is None and len(found) != 1:
         return await _answer("regions", found, dag_id=dag_id)
     seen = await _region(found, region)
-    by_hand = await airflow(lambda one: told_by_hand(seen, one))
+    by_hand = await airflow(lambda one: newest_by_hand(seen, one))
     shows_records = await airflow(lambda _: may_read_logs(seen.dag_id, user))
     return await _answer("region", [seen], by_hand=by_hand, shows_records=shows_records)
 

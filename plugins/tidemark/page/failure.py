@@ -91,7 +91,7 @@ CHARS = 1500
 """Of a sentence that a task wrote; no more of its result leaves the database."""
 
 
-def told_by_hand(seen: SeenRegion, session: Session) -> dict[str, tuple[str, str]]:
+def newest_by_hand(seen: SeenRegion, session: Session) -> dict[str, tuple[str, str]]:
     """What the newest reset and the newest replay by hand have told; see `_newest`."""
     found = {role: _newest(seen, role, session) for role in (Role.reset, Role.replay)}
     return {str(role): told for role, told in found.items() if told}

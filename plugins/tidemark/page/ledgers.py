@@ -84,7 +84,7 @@ def _ask(
     for seen in regions:
         names.setdefault(seen.pipeline.warehouse, []).append(seen.name)
 
-    def told(conn_id: str) -> dict[str, _Told] | TidemarkError:
+    def answer_of(conn_id: str) -> dict[str, _Told] | TidemarkError:
         try:
             with ledger_of(connection(given, conn_id)) as ledger:
                 timeline = Timeline(impatient(ledger).engine)
@@ -93,4 +93,4 @@ def _ask(
             return error
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return dict(zip(names, pool.map(told, names), strict=True))
+        return dict(zip(names, pool.map(answer_of, names), strict=True))

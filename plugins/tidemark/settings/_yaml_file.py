@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tidemark.settings.errors import FaultAtLine, FileNotUtf8, FileNotYaml, FileUnreadable
-from tidemark.settings.fault_words import did_you_mean, fault_text
+from tidemark.settings.fault_texts import did_you_mean, fault_text
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

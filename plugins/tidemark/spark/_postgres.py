@@ -68,7 +68,7 @@ def task_session(parameters: Mapping[str, Any]) -> Iterator[Connection]:
     Raises:
         psycopg2.Error: there is none; inside `postgres_errors` it is Unreachable.
     """
-    connection = _taken(parameters) or connected(parameters)
+    connection = _reused(parameters) or connected(parameters)
     try:
         yield connection
     finally:
@@ -82,7 +82,7 @@ def end_sessions() -> None:
             _kept.pop().end()
 
 
-def _taken(parameters: Mapping[str, Any]) -> Connection | None:
+def _reused(parameters: Mapping[str, Any]) -> Connection | None:
     with suppress(IndexError):
         while True:
             found = _kept.pop()
