@@ -1,7 +1,7 @@
 """Changes: what differs from the settings and the tables that a checkpoint was made with."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.state import RegionState
@@ -28,13 +28,6 @@ def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
     known = {name: one.table for name, one in state.targets.items()}
     if state.head_seq and known != targets:
         raise TargetsChanged(region=state.region, known=known, given=targets)
-
-
-class Tables(Protocol):
-    """The targets of an open that takes new columns."""
-
-    def fit(self, tx: Any) -> None:
-        """Give them what they lack, in the open's own transaction, or refuse."""
 
 
 def changes(

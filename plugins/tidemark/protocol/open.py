@@ -7,7 +7,7 @@ A partition that lost something ends its history; a new one begins where it can.
 that does not stop it, and that a person should know, is a remark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from tidemark.model.facts import (
 from tidemark.model.offsets import Offsets, Span, TopicPartition, in_ranges
 from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
-from tidemark.protocol.changes import Tables, changes, check_targets
+from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import (
     Change,
     ChangedSinceCheckpoint,
@@ -145,9 +145,9 @@ class OpenRequest:
     mirrored: Mirrored = NEVER_MIRRORED
     added: frozenset[str] = frozenset()
     """What of it the checkpoint was made without, and a person lets an open add."""
-    tables: Tables | None = None
-    """Targets to which it gives these columns; none where they have no new ones, or only the
-    transform knows them."""
+    fit_tables: Callable[[Any], object] | None = None
+    """Gives the targets these columns in the open's transaction, or refuses; None where they have
+    no new ones, or only the transform knows them."""
     remarks: tuple[str, ...] = ()
     """What was found before, and stops nothing."""
     who: str = UNKNOWN
@@ -209,8 +209,8 @@ class OpenRequest:
         remarks += () if is_first else deleted_before_first_read(initial)
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
-        if self.tables:
-            self.tables.fit(tx)
+        if self.fit_tables:
+            self.fit_tables(tx)
         stand = _next_offsets(known) | initial
         facts = self.facts
         if self.is_over:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import Cursor
@@ -98,15 +97,3 @@ def fit_targets(
     target_writers = target_writers.without_unknown(cursor)
     target_writers.ensure_targets(cursor)
     return target_writers
-
-
-@dataclass(frozen=True, slots=True)
-class NewColumns:
-    """Gives the targets, in an open's transaction, the columns that the run's rows will have."""
-
-    region: str
-    target_writers: TargetWriters
-
-    def fit(self, tx: Settling) -> None:
-        """The targets take the rows, or the open is refused; raises as `fit_targets`."""
-        fit_targets(tx.cursor, self.region, self.target_writers, "an open")

@@ -6,7 +6,7 @@ output, on how long it has rested: Kafka forgets what was sent together with the
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -18,13 +18,13 @@ from tidemark.kafka.locate import confirm_corrupt
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.regions import refuse_shared
+from tidemark.ledger.settling import Settling
 from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Partition
 from tidemark.postgres.transaction import autocommit
-from tidemark.protocol.changes import Tables
 from tidemark.protocol.open import ACCEPT_DATA_LOSS, UNKNOWN, OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.runs.errors import (
@@ -242,7 +242,7 @@ def open_run(
             used_up=used_up,
             mirrored=mirror_seen(region, offsets).mirrored,
             added=columns.added,
-            tables=_tables(region, connections) if columns.added else None,
+            fit_tables=_fit_tables(region, connections) if columns.added else None,
             remarks=columns.remarks,
             is_over=is_over,
         )
@@ -265,20 +265,20 @@ def _given(
     return tuple(one for one in left.values() if one), used_up
 
 
-def _tables(region: Region, connections: Connections) -> Tables | None:
-    """For the columns of the rows; None where a user's code makes them, which an open never runs.
+def _fit_tables(region: Region, connections: Connections) -> Callable[[Settling], object] | None:
+    """Gives the targets the columns of the rows; None where a user's code makes these.
 
-    A member then gives the tables what they lack.
+    An open never runs that: a member then gives the tables what they lack.
     """
     from tidemark.runs.fit import known_schemas
-    from tidemark.runs.job import NewColumns  # Arrow: other opens need none
+    from tidemark.runs.job import fit_targets  # Arrow: other opens need none
     from tidemark.runs.targets import writers_of
 
     pipeline = region.pipeline
     if pipeline.transform or pipeline.decode.has_own:
         return None
-    schemas = known_schemas(pipeline, connections) or {}
-    return NewColumns(region.name, writers_of(pipeline, schemas))
+    writers = writers_of(pipeline, known_schemas(pipeline, connections) or {})
+    return lambda tx: fit_targets(tx.cursor, region.name, writers, "an open")
 
 
 def _refuse_leftovers(region: Region) -> None:
