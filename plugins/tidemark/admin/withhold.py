@@ -8,8 +8,8 @@ from tidemark.model.output import Topics
 from tidemark.protocol.errors import BatchNotNextToSend
 from tidemark.protocol.output import begin, find_sent, refuse_other_output
 from tidemark.protocol.ports import Output
+from tidemark.protocol.reset import WithholdRequest
 from tidemark.protocol.withhold import withhold
-from tidemark.protocol.withhold_request import WithholdRequest
 from tidemark.runs.region import Connections, Region, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
 from tidemark.settings.pipeline import Pipeline

@@ -21,8 +21,7 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Group, Ledger, PublishedRows
 from tidemark.protocol.removal import Removal
-from tidemark.protocol.reset import ResetRequest, RewindRequest
-from tidemark.protocol.withhold_request import WithholdRequest
+from tidemark.protocol.reset import ResetRequest, RewindRequest, WithholdRequest
 
 Request = OpenRequest | ResetRequest | RewindRequest | WithholdRequest
 

@@ -22,8 +22,8 @@ from tidemark.protocol.errors import (
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Group, Ledger
 from tidemark.protocol.removal import Removal
+from tidemark.protocol.reset import WithholdRequest
 from tidemark.protocol.settle import Settled, settle
-from tidemark.protocol.withhold_request import WithholdRequest
 
 
 def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest) -> Settled:

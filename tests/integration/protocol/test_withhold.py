@@ -30,7 +30,7 @@ from tidemark.protocol.errors import (
     WithholdSentUnknown,
 )
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.withhold_request import WithholdRequest
+from tidemark.protocol.reset import WithholdRequest
 from tidemark.runs._output import OutputSnapshot, RegionOutput
 from tidemark.runs.region import region_of, topics_gone
 from tidemark.staging.errors import RowsToSendDiffer
