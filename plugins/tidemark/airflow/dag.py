@@ -4,15 +4,24 @@
                                    [close, reset] -> verdict (NONE_FAILED): red stays red
 
 As open is a setup, clearing any task clears it too: the work gets a new epoch. If open fails
-nothing else runs: nothing was begun.
+nothing else runs: nothing was begun. A schedule of its own starts a run when records wait.
 """
 
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, TaskGroup, TriggerRule
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronTriggerTimetable,
+    TaskGroup,
+    TriggerRule,
+)
 
+from tidemark.airflow.doorbell import Doorbell
 from tidemark.airflow.forms import pipeline_doc, run_params
 from tidemark.airflow.operator import CloseOperator, DrainOperator
 from tidemark.airflow.step import RETRIES, Params, dag_of, described, per_task, step, step_timeout
@@ -27,6 +36,8 @@ from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
 DRAIN_TIMEOUT = timedelta(hours=1)
+HOURLY = "0 * * * *"
+LOOK = timedelta(seconds=10)
 
 
 def pipeline_dag(
@@ -56,6 +67,39 @@ def pipeline_dag(
         dag.doc_md = dag.doc_md or pipeline_doc(pipeline)
         _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
     return dag
+
+
+def on_data(
+    path: str | Path, *, floor: str = HOURLY, look_every: timedelta = LOOK
+) -> AssetOrTimeSchedule:
+    """A schedule that starts a run when records wait for the pipeline, and at the floor's times.
+
+    Airflow's triggerer looks; it must run, and reach Kafka and the warehouse. `floor` is a cron
+    line in UTC: it starts runs where the doorbell is silent, as after a run that failed.
+
+        dag = pipeline_dag(path, schedule=on_data(path))
+
+    Raises:
+        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+    """
+    pipeline = Pipeline.load(path)
+    seen = pipeline.for_readers
+    bell = Doorbell(
+        region=pipeline.region,
+        topics=pipeline.kafka.topics,
+        kafka=seen.kafka.connection,
+        warehouse=seen.warehouse,
+        seconds=look_every.total_seconds(),
+    )
+    records = Asset(
+        name=f"{pipeline.region}/records",
+        uri=f"tidemark://{pipeline.kafka.connection}/{pipeline.region}/records",
+        group="tidemark",
+        watchers=[AssetWatcher(name=f"{pipeline.region}/doorbell", trigger=bell)],
+    )
+    return AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable(floor, timezone="UTC"), assets=[records]
+    )
 
 
 def pipeline_task_group(
