@@ -23,7 +23,7 @@ from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import keep_code, names_by_exit_code
-from tidemark.airflow.step import TOOLS, dag_of, described, step
+from tidemark.airflow.step import TOOLS, Params, dag_of, described, step
 from tidemark.airflow.tasks import reset_by_hand, target_assets
 from tidemark.environment import without_airflow
 from tidemark.settings.described import Role
@@ -163,10 +163,8 @@ def reset_dag(
             shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
-    dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
     assets = target_assets(pipeline)
-    dag_kwargs["tags"] = {TOOLS, *dag_kwargs.pop("tags", ())}
-    with dag_of(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
+    with _manual_dag(pipeline, Role.reset, reset_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
         step(
             "reset",
@@ -194,9 +192,7 @@ def replay_dag(
             shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
-    dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_replay")
-    dag_kwargs["tags"] = {TOOLS, *dag_kwargs.pop("tags", ())}
-    with dag_of(dag_id, pipeline, replay_params(), schedule=None, **dag_kwargs) as dag:
+    with _manual_dag(pipeline, Role.replay, replay_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or replay_doc(pipeline)
         step(
             "replay",
@@ -207,3 +203,10 @@ def replay_dag(
             execution_timeout=replay_timeout,
         )
     return dag
+
+
+def _manual_dag(pipeline: Pipeline, role: Role, form: Params, dag_kwargs: dict[str, Any]) -> DAG:
+    """A DAG without a schedule, among the tools of the region."""
+    dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_{role}")
+    dag_kwargs["tags"] = {TOOLS, *dag_kwargs.pop("tags", ())}
+    return dag_of(dag_id, pipeline, form, schedule=None, **dag_kwargs)
