@@ -19,6 +19,7 @@ from typing import Any
 from scripts.markdown_pieces import between, table
 
 import tidemark
+import tidemark_local
 from tidemark.errors import TidemarkError, by_code
 from tidemark.protocol.removal import Removal
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "errors.md"
 TEXTS = ROOT / "tests" / "unit" / "error_texts.txt"
 MARKS = ("<!-- errors:start -->\n", "<!-- errors:end -->")
-LOCAL = "tidemark_local.errors"
+PACKAGES = (tidemark, tidemark_local)
 PLAIN = {
     int: 7,
     float: 1.5,
@@ -61,7 +62,8 @@ def texts() -> str:
     """The text of each case, made of samples of its fields' types, in the order of codes."""
     for module in _modules():
         importlib.import_module(module)
-    found = [kind for kind in _cases() if kind.__module__.startswith(("tidemark.", LOCAL))]
+    ours = tuple(f"{package.__name__}." for package in PACKAGES)
+    found = [kind for kind in _cases() if kind.__module__.startswith(ours)]
     told = (
         f"{kind.code} {kind.__name__}\n{indent(str(_sample_of(kind)), '    ')}\n"
         for kind in sorted(found, key=lambda kind: (kind.code, kind.__name__))
@@ -81,10 +83,9 @@ def _cases() -> Iterator[type[TidemarkError]]:
 
 def _modules() -> Iterator[str]:
     """Where errors stand: in each room's errors.py, and in the local stack's."""
-    package = Path(tidemark.__file__).parent
-    for path in sorted(package.rglob("errors.py")):
-        yield ".".join(path.relative_to(package.parent).with_suffix("").parts)
-    yield LOCAL
+    for package in (Path(one.__path__[0]) for one in PACKAGES):
+        for path in sorted(package.rglob("errors.py")):
+            yield ".".join(path.relative_to(package.parent).with_suffix("").parts)
 
 
 def _sample_of(kind: type[Any]) -> Any:
