@@ -66,11 +66,11 @@ WHERE s.region = %(region)s AND s.seq >= %(seq)s
 -- the last day, by half hours that begin a day ago. Of a region with very many checkpoints the newest ones count.
 SELECT s.region, s.state, s.epoch, s.head_seq, s.lag, s.last_checkpoint_at, s.last_checkpoint_age_s::float8,
        s.dead_letters, s.consecutive_resets, newest.run_id, newest.state, newest.reason,
-       s.newest_run_opened_at, reset.started_at,
+       newest.opened_at, reset.started_at,
        coalesce(day.dead_letters, 0)::bigint, coalesce(day.parts, '{}'), coalesce(day.rows, '{}'),
        CASE WHEN day.batches = %(newest)s THEN day.since END
 FROM tidemark.region_status s
-LEFT JOIN LATERAL (SELECT n.run_id, n.state, n.reason FROM tidemark.runs n
+LEFT JOIN LATERAL (SELECT n.run_id, n.state, n.reason, n.opened_at FROM tidemark.runs n
                    WHERE n.region = s.region ORDER BY n.epoch DESC LIMIT 1) newest ON true
 LEFT JOIN LATERAL (SELECT n.started_at FROM tidemark.resets n
                    WHERE n.region = s.region ORDER BY n.epoch DESC LIMIT 1) reset ON true
