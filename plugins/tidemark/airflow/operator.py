@@ -28,6 +28,7 @@ from tidemark.airflow.credentials import resolve
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.step import RegionLink
+from tidemark.settings.described import ledger_run_id
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import with_archive
 from tidemark.spark.cluster import SECRET
@@ -69,7 +70,7 @@ def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
 
     pipeline, ti = Pipeline.load(path), context["ti"]
     try:
-        run_id = f"{ti.dag_id}/{ti.run_id}"
+        run_id = ledger_run_id(ti.dag_id, ti.run_id)
         return lineage_of(pipeline, resolve(pipeline), run_id, counts=counts)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
@@ -258,7 +259,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         """The run, and which member of it this is; its slot is its static name in the group."""
         ti = context["ti"]
         return {
-            "TIDEMARK_RUN_ID": f"{ti.dag_id}/{ti.run_id}",
+            "TIDEMARK_RUN_ID": ledger_run_id(ti.dag_id, ti.run_id),
             "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
             "TIDEMARK_MEMBER_SLOT": str(self.member),
             "TIDEMARK_SUPERVISOR": str(os.getpid()),

@@ -20,6 +20,7 @@ from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 from tidemark.model.plan import Bounds
+from tidemark.settings.described import ledger_run_id
 from tidemark.settings.errors import NameChanged
 from tidemark.settings.pipeline import Pipeline
 
@@ -268,7 +269,7 @@ def _to_come(context: Context) -> frozenset[str]:
 
 def _run_id(context: Context) -> str:
     ti = context["ti"]
-    return f"{ti.dag_id}/{ti.run_id}"
+    return ledger_run_id(ti.dag_id, ti.run_id)
 
 
 def _tell(lines: Iterable[str]) -> None:

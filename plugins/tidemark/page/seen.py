@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tidemark.settings.described import Described, Role
+from tidemark.settings.described import Described, Role, ledger_run_id
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -18,6 +18,11 @@ class AirflowRun:
     ended_at: datetime | None
     error: tuple[str, str] | None = None
     """Of a failed one: the task that failed first, and its error's code."""
+
+    @property
+    def ledger_id(self) -> str:
+        """The run id that its tasks give the ledger."""
+        return ledger_run_id(self.dag_id, self.run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,13 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
     left = standing.target_lag or 0
     verb = "is" if left == 1 else "are"
     how_far = f"{amount(left, 'offset')} {verb} left up to its target"
-    error = seen.last_run.error if _is_its_run(seen, standing) and seen.last_run else None
+    run = seen.last_run
+    if run and run.ledger_id != standing.run_id:
+        run = None
+    error = run.error if run else None
     resets = seen.pipeline.max_consecutive_resets
     yield from of_ledger(standing, resets, how_far, error=error or RUN_NOT_DONE)
-    if standing.state == "open" and _has_ended(seen, standing):
+    if standing.state == "open" and run and run.state in ("success", "failed"):
         yield Verdict(
             Level.red,
             f"Epoch {standing.epoch} is open, and its DAG run has ended without a reset.",
@@ -97,33 +100,20 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
         )
 
 
-def _is_its_run(seen: SeenRegion, standing: Standing) -> bool:
-    """Whether the newest DAG run is the ledger's newest run."""
-    run = seen.last_run
-    return run is not None and standing.run_id == f"{run.dag_id}/{run.run_id}"
-
-
-def _has_ended(seen: SeenRegion, standing: Standing) -> bool:
-    run = seen.last_run
-    is_over = run is not None and run.state in ("success", "failed")
-    return is_over and _is_its_run(seen, standing)
-
-
 def _of_airflow(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
     """A DAG run that failed last, of which the ledger does not tell."""
     run = seen.last_run
-    if run is None or run.state != "failed" or not _is_newest(seen, standing):
+    if run is None or run.state != "failed" or not _is_newest(run, standing):
         return
-    run_id = f"{run.dag_id}/{run.run_id}"
-    if standing is None or not _is_its_run(seen, standing):
+    if standing is None or run.ledger_id != standing.run_id:
         reason = "it did not open, or another run took over."
-        yield failed(run_id, reason, run.error or RUN_NOT_DONE)
+        yield failed(run.ledger_id, reason, run.error or RUN_NOT_DONE)
     elif standing.state == "closed":
         reason = "the region was closed before a task of the DAG failed."
-        yield failed(run_id, reason, run.error or (None, None))
+        yield failed(run.ledger_id, reason, run.error or (None, None))
     elif _has_failed_anew(run, standing):
         reason = "a task of the DAG failed after the region was reset."
-        yield failed(run_id, reason, run.error or (None, None))
+        yield failed(run.ledger_id, reason, run.error or (None, None))
 
 
 def _has_failed_anew(run: AirflowRun, standing: Standing) -> bool:
@@ -134,10 +124,9 @@ def _has_failed_anew(run: AirflowRun, standing: Standing) -> bool:
     return is_later and (run.error is None or run.error[1] != Fenced.code)
 
 
-def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:
-    """Whether nothing has opened in the ledger since the newest DAG run ended."""
-    run = seen.last_run
-    if run is None or standing is None or standing.newest_run_at is None or run.ended_at is None:
+def _is_newest(run: AirflowRun, standing: Standing | None) -> bool:
+    """Whether nothing has opened in the ledger since the DAG run ended."""
+    if standing is None or standing.newest_run_at is None or run.ended_at is None:
         return True
     return standing.newest_run_at <= run.ended_at
 

@@ -32,6 +32,11 @@ class Role(StrEnum):
     replay = "replay"
 
 
+def ledger_run_id(dag_id: str, run_id: str) -> str:
+    """By which the ledger knows a DAG run: `flights/manual__2026-01-31T12:00:00+00:00`."""
+    return f"{dag_id}/{run_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """A pipeline as a DAG carries it: all of its file but the fields that records have."""
