@@ -10,13 +10,10 @@ UPDATE tidemark.partitions p SET ended_epoch = %(epoch)s
 FROM unnest(%(topics)s::text[], %(partitions)s::int[]) AS t (topic, partition)
 WHERE p.region = %(region)s AND p.topic = t.topic AND p.partition = t.partition AND p.ended_epoch IS NULL
 
--- name: find_settled_opening
--- Did the open whose COMMIT had no answer happen?
+-- name: find_settled
+-- Did the open or the reset whose COMMIT had no answer happen?
 SELECT epoch FROM tidemark.runs WHERE opening = %(uuid)s
-
--- name: find_settled_resetting
--- Did the reset whose COMMIT had no answer happen?
-SELECT epoch FROM tidemark.resets WHERE resetting = %(uuid)s
+UNION ALL SELECT epoch FROM tidemark.resets WHERE resetting = %(uuid)s
 
 -- name: forget_targets
 -- Targets of which nothing is published, and that the pipeline no longer names.

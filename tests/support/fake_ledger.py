@@ -92,7 +92,7 @@ class FakeLedger:
             return "contributed"
         return "planned" if found else None
 
-    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
+    def find_settled(self, uuid: UUID, region: str) -> int | None:
         raise NotImplementedError  # the model's opens and resets are answered
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:

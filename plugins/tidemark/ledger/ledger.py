@@ -84,13 +84,9 @@ class Ledger(Reader):
         found: str | None = self._settled("outcome_of_batch", region=batch.region, **values)
         return found
 
-    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
+    def find_settled(self, uuid: UUID, region: str) -> int | None:
         """The epoch of an open or a reset whose COMMIT got no answer; None if it did not commit."""
-        values = {"region": region, "uuid": str(uuid)}
-        if kind == "opening":
-            found: int | None = self._settled("find_settled_opening", **values)
-        else:
-            found = self._settled("find_settled_resetting", **values)
+        found: int | None = self._settled("find_settled", region=region, uuid=str(uuid))
         return found
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:

@@ -162,7 +162,6 @@ class OpenRequest:
 
     gone: ClassVar[frozenset[str]] = frozenset()
     mirror_at: ClassVar[None] = None
-    kind: ClassVar[str] = "opening"
     name: ClassVar[str] = "open"
 
     def check(self, tx: LedgerRegion) -> None:

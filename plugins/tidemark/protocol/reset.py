@@ -44,7 +44,6 @@ class ResetRequest:
     overrides: ClassVar[tuple[str, ...]] = ()
     to_seq: ClassVar[None] = None
     mirror_at: ClassVar[None] = None
-    kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
     def check(self, tx: Settling) -> None:
@@ -84,7 +83,6 @@ class RewindRequest:
 
     run_id: ClassVar[None] = None
     is_cancelled: ClassVar[bool] = False
-    kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
     @property
@@ -132,7 +130,6 @@ class WithholdRequest:
     is_cancelled: ClassVar[bool] = False
     overrides: ClassVar[tuple[str, ...]] = ("withhold",)
     to_seq: ClassVar[None] = None
-    kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
     def check(self, tx: Settling) -> None:

@@ -102,7 +102,7 @@ def _decide(ledger: Ledger, region: str, request: Request) -> Settled:
             failpoints.hit(f"{request.name}.inside")
         return Settled(epoch, discarded)
     except OutcomeUnknown as error:
-        found = ledger.find_settled(request.kind, request.uuid, region)
+        found = ledger.find_settled(request.uuid, region)
         if found is None:
             raise SettleDidNotHappen(region=region, cause=str(error)) from error
         return Settled(found)
