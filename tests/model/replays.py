@@ -213,7 +213,8 @@ class Replays:
         return process._replace(step="lower", epoch=ledger.tables.epoch)
 
     def _rewind_lower(self, ledger: LetterLedger, process: Process) -> Process:
-        settled = settling.settle(ledger, FakeGroup(), REGION, self._rewind(process))
+        request = self._rewind(process)
+        settled = settling.settle(ledger, FakeGroup(), REGION, request, request.to_seq)
         return process._replace(step="remove", epoch=settled.epoch)
 
     def _rewind_remove(self, ledger: LetterLedger, process: Process) -> None:

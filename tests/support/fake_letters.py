@@ -128,8 +128,8 @@ class LetterTransaction:
 
         return Plan()
 
-    def write_reset(self, epoch: int, request: Any, discarded: Sequence[int]) -> None:
-        self._set(is_rewinding=request.to_seq is not None)
+    def write_reset(self, epoch: int, row: Any, discarded: Sequence[int]) -> None:
+        self._set(is_rewinding=row.to_seq is not None)
 
     # --- a drain's publish ---
 

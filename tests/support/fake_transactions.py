@@ -27,9 +27,9 @@ from tidemark.model.dead_letters import CommonReason, Counted, Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
+from tidemark.model.state import KnownTarget, Mirrored, NewReset, Partition, RegionState
 from tidemark.protocol.errors import SpanAlreadyClaimed
-from tidemark.protocol.ports import NewReset, NewRun
+from tidemark.protocol.ports import NewRun
 
 
 @dataclass
@@ -95,7 +95,7 @@ class FakeSettling(Transaction, NoRewinds):
         ends = tuple(facts.ends[one] for one in offsets_of(self.tables.offsets))
         self._set(run=(*self.tables.run[:3], ends))
 
-    def write_reset(self, epoch: int, request: NewReset, discarded: Sequence[int]) -> None:
+    def write_reset(self, epoch: int, row: NewReset, discarded: Sequence[int]) -> None:
         self._set(reset_epoch=epoch)
 
 

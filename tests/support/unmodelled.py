@@ -7,7 +7,6 @@ from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import FinishedReset
-from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
 
@@ -46,7 +45,7 @@ class NoRemovals:
     def abandon_reset(self) -> None:
         raise NotImplementedError
 
-    def withhold(self, seq: int, sent_seq: int, request: NewReset) -> bool:
+    def withhold(self, seq: int, sent_seq: int, who: str, why: str) -> bool:
         raise NotImplementedError
 
 

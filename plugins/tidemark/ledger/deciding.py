@@ -29,7 +29,6 @@ from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
 from tidemark.postgres.session import Cursor, configure, query
 from tidemark.protocol.errors import SpanAlreadyClaimed
-from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal
 
 
@@ -541,12 +540,11 @@ class Deciding(Planning, Publishing, Replaying, BatchReplay):
         """Mark this epoch's reset as abandoned: it changed nothing."""
         self._run("abandon_reset")
 
-    def withhold(self, seq: int, sent_seq: int, request: NewReset) -> bool:
+    def withhold(self, seq: int, sent_seq: int, who: str, why: str) -> bool:
         """The lowest batch after the one that was sent is never sent; False if it is another."""
         is_lowest = self._run("withhold", seq=seq, sent_seq=sent_seq) == 1
         if is_lowest:
-            order = Order(request.who, request.why)
-            write_action(self.cursor, self.region, "withhold", order, {"seq": seq})
+            write_action(self.cursor, self.region, "withhold", Order(who, why), {"seq": seq})
         return is_lowest
 
     def prune(self, retain: int, step: int) -> bool:

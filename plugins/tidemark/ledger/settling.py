@@ -11,9 +11,9 @@ from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState
+from tidemark.model.state import FinishedReset, Mirrored, NewReset, Partition, RegionState
 from tidemark.postgres.session import Cursor, query
-from tidemark.protocol.ports import NewReset, NewRun
+from tidemark.protocol.ports import NewRun
 from tidemark.protocol.rewind_plan import RewindPlan
 
 
@@ -156,28 +156,28 @@ class Settling:
         """The reset that this request has finished, if it has."""
         return rewinds.finished_reset(self.cursor, self.region, request_id)
 
-    def write_reset(self, epoch: int, request: NewReset, discarded: Sequence[int]) -> None:
+    def write_reset(self, epoch: int, row: NewReset, discarded: Sequence[int]) -> None:
         """Write the audit row of a reset."""
         head = self.state.head_seq
-        to_seq = head if request.to_seq is None else request.to_seq
+        to_seq = head if row.to_seq is None else row.to_seq
         removal = rewinds.published_after(self.cursor, self.region, to_seq)
         self._run(
             "write_reset",
             epoch=epoch,
-            requested_by=request.who,
-            why=request.why,
-            run_id=request.run_id,
-            request_id=request.request_id,
-            resetting=str(request.uuid),
+            requested_by=row.who,
+            why=row.why,
+            run_id=row.run_id,
+            request_id=row.request_id,
+            resetting=str(row.uuid),
             discarded_seqs=list(discarded),
             head_seq=head,
             to_seq=to_seq,
             rows=removal.total,
             dead_letters=removal.dead_letters,
-            overrides=list(request.overrides),
+            overrides=list(row.overrides),
         )
-        if not request.is_cancelled:
-            self._run("write_reset_count", by_hand=request.run_id is None)
+        if not row.is_cancelled:
+            self._run("write_reset_count", by_hand=row.run_id is None)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, **values})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from tidemark.model.offsets import LogPosition
 from tidemark.model.output import Sent
@@ -111,6 +112,22 @@ class Mirrored:
 
 
 NEVER_MIRRORED = Mirrored()
+
+
+@dataclass(frozen=True, slots=True)
+class NewReset:
+    """What the ledger keeps of the request for a reset, a rewind or a withholding."""
+
+    who: str
+    why: str
+    uuid: UUID
+    run_id: str | None = None
+    """Whose failure it mends; None: it is by hand."""
+    request_id: str | None = None
+    is_cancelled: bool = False
+    to_seq: int | None = None
+    """None: the head."""
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,9 +160,9 @@ class OpenRequest:
     """Of the dead letters of each of its batches."""
     uuid: UUID = field(default_factory=uuid4)
 
-    gone: ClassVar[frozenset[str]] = frozenset()
-    mirror_at: ClassVar[None] = None
     name: ClassVar[str] = "open"
+    gone: ClassVar[frozenset[str]] = frozenset()
+    """The mirror leaves no topic out: an open stops where Kafka lost one, or ends its histories."""
 
     def check(self, tx: LedgerRegion) -> None:
         """Stop where a person must decide.

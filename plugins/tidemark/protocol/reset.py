@@ -1,7 +1,7 @@
 """The requests to reset a region, to rewind it to a checkpoint, and to withhold a batch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.plan import MOST
-from tidemark.model.state import NEVER_MIRRORED, Mirrored
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset
 from tidemark.protocol.changes import check_targets
 from tidemark.protocol.errors import (
     AlreadyReset,
@@ -25,26 +25,30 @@ from tidemark.protocol.ports import Settling
 
 
 @dataclass(frozen=True, slots=True)
-class ResetRequest:
-    """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
+class _Request:
+    """What all of them have."""
 
     who: str
     why: str
-    run_id: str | None = None
-    epoch: int | None = None
+    _: KW_ONLY
     mirrored: Mirrored = NEVER_MIRRORED
     gone: frozenset[str] = frozenset()
     """Topics that Kafka no longer has: it takes no group offsets for them."""
+    uuid: UUID = field(default_factory=uuid4)
+
+    name: ClassVar[str] = "reset"
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest(_Request):
+    """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
+
+    run_id: str | None = None
+    epoch: int | None = None
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     is_cancelled: bool = False
     """A person has ended the run, so it is none that failed: it is not counted among these."""
-    uuid: UUID = field(default_factory=uuid4)
-
-    overrides: ClassVar[tuple[str, ...]] = ()
-    to_seq: ClassVar[None] = None
-    mirror_at: ClassVar[None] = None
-    name: ClassVar[str] = "reset"
 
     def check(self, tx: Settling) -> None:
         """Do nothing where another epoch holds the region."""
@@ -56,39 +60,32 @@ class ResetRequest:
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row."""
-        tx.write_reset(epoch, self, discarded)
+        row = NewReset(
+            self.who,
+            self.why,
+            self.uuid,
+            run_id=self.run_id,
+            request_id=self.request_id,
+            is_cancelled=self.is_cancelled,
+        )
+        tx.write_reset(epoch, row, discarded)
 
 
 @dataclass(frozen=True, slots=True)
-class RewindRequest:
+class RewindRequest(_Request):
     """A reset by hand to an older checkpoint, with the Kafka facts seen just before."""
 
-    who: str
-    why: str
     to_seq: int
     facts: Facts
     epoch: int
     """The region's, read before Kafka was asked: a rewind removes what was looked at."""
     targets: Mapping[str, str]
     """Tables that rows are removed from, by their names."""
-    mirrored: Mirrored = NEVER_MIRRORED
-    gone: frozenset[str] = frozenset()
-    """Topics that Kafka no longer has: it takes no group offsets for them."""
     overrides: tuple[str, ...] = ()
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     topics: Topics = NOWHERE
     """Where the region sends what is published."""
-    uuid: UUID = field(default_factory=uuid4)
-
-    run_id: ClassVar[None] = None
-    is_cancelled: ClassVar[bool] = False
-    name: ClassVar[str] = "reset"
-
-    @property
-    def mirror_at(self) -> int:
-        """Kafka goes down first, and nothing is sent."""
-        return self.to_seq
 
     def check(self, tx: Settling) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
@@ -106,31 +103,26 @@ class RewindRequest:
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""
-        tx.write_reset(epoch, self, discarded)
+        row = NewReset(
+            self.who,
+            self.why,
+            self.uuid,
+            request_id=self.request_id,
+            to_seq=self.to_seq,
+            overrides=self.overrides,
+        )
+        tx.write_reset(epoch, row, discarded)
 
 
 @dataclass(frozen=True, slots=True)
-class WithholdRequest:
+class WithholdRequest(_Request):
     """A published batch is never to be sent to the output topic; by hand alone."""
 
-    who: str
-    why: str
     seq: int
     epoch: int
     """The region's, read before Kafka was asked what was sent."""
     mirror_at: int
     """The head: its offsets are mirrored and nothing is sent until the batch is withheld."""
-    mirrored: Mirrored = NEVER_MIRRORED
-    gone: frozenset[str] = frozenset()
-    """Topics that Kafka no longer has: it takes no group offsets for them."""
-    uuid: UUID = field(default_factory=uuid4)
-
-    run_id: ClassVar[None] = None
-    request_id: ClassVar[None] = None
-    is_cancelled: ClassVar[bool] = False
-    overrides: ClassVar[tuple[str, ...]] = ("withhold",)
-    to_seq: ClassVar[None] = None
-    name: ClassVar[str] = "reset"
 
     def check(self, tx: Settling) -> None:
         """What was looked at is so still."""
@@ -141,7 +133,8 @@ class WithholdRequest:
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row of a reset, as started: the second transaction finishes it."""
-        tx.write_reset(epoch, self, discarded)
+        row = NewReset(self.who, self.why, self.uuid, overrides=("withhold",))
+        tx.write_reset(epoch, row, discarded)
 
 
 def _refuse_to_repeat(tx: Settling, request_id: str | None) -> None:

@@ -34,12 +34,13 @@ class Settled:
     discarded_seqs: tuple[int, ...] = ()
 
 
-def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settled:
+def settle(
+    ledger: Ledger, group: Group, region: str, request: Request, at: int | None = None
+) -> Settled:
     """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
 
     1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
-    2. mirror under the new epoch; for a rewind, the checkpoint that it goes back to; a rewind and
-       a withholding send nothing
+    2. mirror under the new epoch: the head; or, with `at`, that checkpoint, and nothing is sent
     Idempotent in effect; safe beside zombies, which are fenced by 1, and beside another settle.
 
     If it crashes: before COMMIT nothing stands; after it the next settle or close mirrors.
@@ -53,7 +54,7 @@ def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settl
     failpoints.hit(f"{request.name}.before")
     settled = _decide(ledger, region, request)
     failpoints.hit(f"{request.name}.decided")
-    mirror(ledger, group, region, settled.epoch, request.mirror_at, request.gone)
+    mirror(ledger, group, region, settled.epoch, at, request.gone)
     failpoints.hit(f"{request.name}.after")
     return settled
 
@@ -81,7 +82,7 @@ def rewind(
         TargetRefused: the target keeps its rows, or is another table.
     """
     try:
-        settled = settle(ledger, group, region, request)
+        settled = settle(ledger, group, region, request, request.to_seq)
         _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
     except Fenced as error:
         raise RewindOvertaken(region=region) from error

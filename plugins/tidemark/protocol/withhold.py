@@ -35,7 +35,7 @@ def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest
         Superseded: another open or reset came before 2; nothing was withheld.
     """
     try:
-        settled = settle(ledger, group, region, request)
+        settled = settle(ledger, group, region, request, request.mirror_at)
         _withhold(ledger, group, region, settled.epoch, request)
     except Fenced as error:
         raise WithholdOvertaken(region=region) from error
@@ -56,7 +56,7 @@ def _withhold(
         raise WithholdSentUnknown(region=region)
     [sent] = marks
     with ledger.deciding(region, epoch, "withhold") as tx:
-        is_withheld = tx.withhold(request.seq, sent.seq, request)
+        is_withheld = tx.withhold(request.seq, sent.seq, request.who, request.why)
         if is_withheld:
             tx.finish_reset(Removal({}, 0))
         else:

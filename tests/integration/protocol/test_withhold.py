@@ -30,7 +30,6 @@ from tidemark.protocol.errors import (
     WithholdSentUnknown,
 )
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.reset import WithholdRequest
 from tidemark.runs._output import OutputSnapshot, RegionOutput
 from tidemark.runs.region import region_of, topics_gone
 from tidemark.staging.errors import RowsToSendDiffer
@@ -190,9 +189,8 @@ def test_the_ledger_itself_withholds_the_lowest_alone(region: World) -> None:
     unsendable(region, 2)
     with region_of(region.pipeline, region.connections) as one:
         for seq in (1, 3, 99):
-            request = WithholdRequest(*vars_of(ORDER), seq, 2, 3)
             with one.ledger.deciding(one.name, 2, "withhold") as tx:
-                assert not tx.withhold(seq, 1, request)
+                assert not tx.withhold(seq, 1, *vars_of(ORDER))
     assert region.sql("SELECT seq FROM tidemark.batches WHERE withheld") == []
     assert region.sql("SELECT kind FROM tidemark.actions") == []
     region.sql("DELETE FROM public.records")
