@@ -21,15 +21,13 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError, by_code
-from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, ReplayedBatch, SpanRead
+from tidemark.model.dead_letters import LetterFilter, Replayed
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 from tidemark.protocol import settle as settling
 from tidemark.protocol.publish import publish_complete
 from tidemark.protocol.replay import (
-    Replayed,
-    ReplayedBatch,
     ReplayRequest,
     plan_batch_replay,
     plan_replay,

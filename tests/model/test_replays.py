@@ -7,8 +7,8 @@ import pytest
 from tests.model.replays import Replays, searched
 
 from tidemark.errors import OutcomeUnknown
+from tidemark.model.dead_letters import Replayed
 from tidemark.protocol import replay
-from tidemark.protocol.replay import Replayed
 
 WORLDS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "beside a zombie drain": (("drain", "replay"), {}),

@@ -10,7 +10,8 @@ from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transact
 
 from tidemark.errors import OutcomeUnknown
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, ReplayedBatch, Rows
+from tidemark.model.dead_letters import Replayed
 from tidemark.model.state import Run
 from tidemark.protocol.ports import Deciding
 
@@ -98,10 +99,10 @@ class FakeLedger:
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         raise NotImplementedError  # and it rewinds nothing
 
-    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
+    def replay_outcome(self, batch: Batch) -> Replayed | None:
         raise NotImplementedError  # and replays nothing
 
-    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
+    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
         raise NotImplementedError
 
 

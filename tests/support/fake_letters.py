@@ -13,8 +13,17 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 
 from tidemark.errors import Fenced, Refused, StagingLost
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, PlannedSpan, Rows
-from tidemark.model.dead_letters import CommonReason, Counted, LetterFilter, Limits
+from tidemark.model.batch import (
+    ONLY,
+    Batch,
+    Checkpoint,
+    Contribution,
+    Moved,
+    PlannedSpan,
+    ReplayedBatch,
+    Rows,
+)
+from tidemark.model.dead_letters import CommonReason, Counted, LetterFilter, Limits, Replayed
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
@@ -369,15 +378,15 @@ class LetterLedger(FakeLedger):
         offsets: Mapping[TopicPartition, int] = {WHERE: self.tables.next_offset}
         return Checkpoint(region, self.tables.epoch, self.tables.head_seq, dict(offsets))
 
-    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
+    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
         self._fate()
         found = [one for one in self.tables.published if one.again == batch.staged_seq]
-        return (found[0].rows, found[0].letters) if found else None
+        return ReplayedBatch(found[0].rows, found[0].letters) if found else None
 
-    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
+    def replay_outcome(self, batch: Batch) -> Replayed | None:
         self._fate()
         found = [one for one in self.tables.published if one.seq == batch.seq]
-        return (found[0].replayed, 0, found[0].rows) if found else None
+        return Replayed(batch.seq, found[0].replayed, 0, found[0].rows) if found else None
 
 
 class LetterTarget(FakeTarget):

@@ -36,14 +36,13 @@ from tidemark.ledger.deciding import refuse_batch_replay
 from tidemark.ledger.letters import KeptLetter, replayable
 from tidemark.ledger.queries import LedgerQueries, PublishedSpan
 from tidemark.model.batch import Batch, Contribution
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import LetterFilter, Replayed
 from tidemark.model.facts import check_topic_ids
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.replay import (
-    Replayed,
     ReplayRequest,
     plan_batch_replay,
     plan_replay,

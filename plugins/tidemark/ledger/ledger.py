@@ -11,7 +11,8 @@ from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNever
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.ledger.settling import Settling
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch, Contribution, ReplayedBatch
+from tidemark.model.dead_letters import Replayed
 from tidemark.model.state import RegionState
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
@@ -75,48 +76,42 @@ class Ledger(Reader):
         published), `planned`, or None if the batch was discarded.
         """
         span = contribution.reads[0].span  # all of its spans are claimed, or none
-        values = {
-            "seq": batch.seq,
-            "member": contribution.member,
-            "topic": span.topic,
-            "partition": span.partition,
-        }
-        found: str | None = self._settled("outcome_of_batch", region=batch.region, **values)
-        return found
+        found = self._settled(
+            "outcome_of_batch",
+            batch.region,
+            seq=batch.seq,
+            member=contribution.member,
+            topic=span.topic,
+            partition=span.partition,
+        )
+        return found[0] if found else None
 
     def find_settled(self, uuid: UUID, region: str) -> int | None:
         """The epoch of an open or a reset whose COMMIT got no answer; None if it did not commit."""
-        found: int | None = self._settled("find_settled", region=region, uuid=str(uuid))
-        return found
+        found = self._settled("find_settled", region, uuid=str(uuid))
+        return found[0] if found else None
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         """The state of a rewind whose COMMIT got no answer, read under the region lock."""
-        found: str | None = self._settled("reset_state", region=region, uuid=str(uuid))
-        return found
+        found = self._settled("reset_state", region, uuid=str(uuid))
+        return found[0] if found else None
 
-    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
-        """What a replay whose COMMIT got no answer has published, read under the region lock.
+    def replay_outcome(self, batch: Batch) -> Replayed | None:
+        """What a replay whose COMMIT got no answer has published; None if it has not.
 
-        Returns how many dead letters were replayed and kept, and its rows; None if it has not.
+        Read under the region lock.
         """
-        with transaction(self.engine, "outcome") as cursor:
-            lock_region(cursor, batch.region)
-            values = {"region": batch.region, "seq": batch.seq}
-            cursor.execute(query("replay_outcome"), values)
-            found: tuple[int, int, int] | None = cursor.fetchone()
-        return found
+        found = self._settled("replay_outcome", batch.region, seq=batch.seq)
+        return Replayed(batch.seq, *found) if found else None
 
-    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
+    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
         """What a batch's replay whose COMMIT got no answer has left; None if it did not happen.
 
-        Read under the region lock: its rows, and its dead letters.
+        Read under the region lock.
         """
-        with transaction(self.engine, "outcome") as cursor:
-            lock_region(cursor, batch.region)
-            values = {"region": batch.region, "seq": batch.seq, "staged_seq": batch.staged_seq}
-            cursor.execute(query("batch_replay_outcome"), values)
-            found: tuple[int, int] | None = cursor.fetchone()
-        return found
+        values = {"seq": batch.seq, "staged_seq": batch.staged_seq}
+        found = self._settled("batch_replay_outcome", batch.region, **values)
+        return ReplayedBatch(*found) if found else None
 
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """Register a member; return its number, which keys its staged rows and is never reused."""
@@ -155,13 +150,13 @@ class Ledger(Reader):
         with autocommit(self.engine) as cursor:
             cursor.execute(query("finish_reset"), values)
 
-    def _settled(self, name: str, *, region: str, **values: object) -> Any:
-        """Wait for the region lock, then return the statement's value; None if it finds no row."""
+    def _settled(self, name: str, region: str, **values: object) -> tuple[Any, ...] | None:
+        """Wait for the region lock, then return the row that the statement finds, if it does."""
         with transaction(self.engine, "outcome") as cursor:
             lock_region(cursor, region)
             cursor.execute(query(name), {"region": region, **values})
-            found = cursor.fetchone()
-        return found[0] if found else None
+            found: tuple[Any, ...] | None = cursor.fetchone()
+        return found
 
 
 def _create_targets(cursor: Cursor, values: dict[str, Any]) -> None:

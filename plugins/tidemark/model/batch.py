@@ -214,6 +214,15 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayedBatch:
+    """What a batch holds after its replay."""
+
+    rows: int
+    dead_letters: int
+    """With those that a replay has made rows of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A published batch with the merged checkpoint after it."""
 

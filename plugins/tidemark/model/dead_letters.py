@@ -52,6 +52,17 @@ class LetterFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of the dead letters that a replay has chosen."""
+
+    seq: int
+    replayed: int
+    kept: int
+    """They failed again, and stay with their new reason."""
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Counted:
     """What the claimed spans of a batch counted, beside the limits of its run."""
 

@@ -41,8 +41,8 @@ from typing import Any
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
-from tidemark.model.batch import Batch, Contribution
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.batch import Batch, Contribution, ReplayedBatch
+from tidemark.model.dead_letters import LetterFilter, Replayed
 from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import (
     BatchDied,
@@ -77,17 +77,6 @@ class ReplayRequest(ResetRequest):
             raise ChangedBeforeReplay(region=tx.state.region, changes=found)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """What became of the dead letters that a replay has chosen."""
-
-    seq: int
-    replayed: int
-    kept: int
-    """They failed again, and stay with their new reason."""
-    rows: int
-
-
 def plan_replay(
     ledger: Ledger, region: str, epoch: int, meant: LetterFilter, limit: int
 ) -> Batch | None:
@@ -120,10 +109,7 @@ def publish_replay(
     try:
         return _publish(ledger, staged, batch, contribution)
     except OutcomeUnknown:
-        found = ledger.replay_outcome(batch)
-        return (
-            Replayed(batch.seq, *found) if found else _publish(ledger, staged, batch, contribution)
-        )
+        return ledger.replay_outcome(batch) or _publish(ledger, staged, batch, contribution)
 
 
 def _publish(
@@ -144,15 +130,6 @@ def _publish(
         if tx.advance_head(batch) != 1:
             raise BatchNotNextHead(region=batch.region, seq=batch.seq)
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedBatch:
-    """What a batch holds after its replay."""
-
-    rows: int
-    dead_letters: int
-    """With those that a replay has made rows of."""
 
 
 def plan_batch_replay(ledger: Ledger, region: str, epoch: int, seq: int) -> Batch:
@@ -188,11 +165,7 @@ def publish_batch_replay(
         return _publish_batch_replay(ledger, staged, batch, contribution)
     except OutcomeUnknown:
         found = ledger.batch_replay_outcome(batch)
-        return (
-            ReplayedBatch(*found)
-            if found
-            else _publish_batch_replay(ledger, staged, batch, contribution)
-        )
+        return found or _publish_batch_replay(ledger, staged, batch, contribution)
 
 
 def _publish_batch_replay(
