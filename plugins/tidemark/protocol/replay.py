@@ -1,38 +1,32 @@
-"""Replay: dead letters become rows where they can, exactly once.
+"""Replay, exactly once: dead letters become rows where they can, or one batch is read again.
 
   1 fence    settle.py, as a reset: epoch+1, everything unpublished is discarded, Kafka mirrored
-  2 plan     one ledger transaction under that epoch: choose dead letters that are not replayed,
-             write a batch of kind replay that follows the head
-  3 drain    outside: one job reads the chosen records as the ledger keeps them
-  4 publish  one ledger transaction: rows move, what failed again stays with its new reason, each of
-             the others is marked by compare-and-set, the head advances. COMMIT is the commit point
+  2 plan     one ledger transaction under that epoch
+  3 drain    outside: one job
+  4 publish  one ledger transaction; its COMMIT is the commit point
+No partition moves.
 
-No partition moves: the merged checkpoint of the new head is that of the one before. A rewind past
-the batch removes its rows and its marks.
+Dead letters:
+  2 those that are not replayed are chosen; a batch of kind replay is written that follows the head
+  3 the chosen records are read as the ledger keeps them
+  4 rows move, what failed again stays with its new reason, each of the others is marked by
+    compare-and-set, the head advances
+The merged checkpoint of the new head is that of the one before. A rewind past the batch removes
+its rows and its marks.
 
-| crash after      | what the next one finds                                                 |
-|------------------|-------------------------------------------------------------------------|
-| 1, 2, 3          | dead letters as they were; the next open or replay discards the batch   |
-| 4 before COMMIT  | as above                                                                |
-| 4 after COMMIT   | the checkpoint; Kafka's offsets are equal already, their metadata older |
+One batch again:
+  2 the batch is there and whole; an unpublished batch of kind again keeps the place of what will
+    be staged
+  3 its spans are read from Kafka; records that a replay has made rows of are set aside
+  4 rows and dead letters go, as many as the ledger says; the new ones come in their place, under
+    the same seq; the unpublished batch goes
+No checkpoint comes or goes. A rewind past the batch removes its rows as ever.
 
-One batch again: its spans are read anew, and its rows are replaced under the same seq.
-
-  1 fence    settle.py, as a reset: epoch+1, everything unpublished is discarded, Kafka mirrored
-  2 plan     one ledger transaction under that epoch: the batch is there and whole; an unpublished
-             batch of kind again keeps the place of what will be staged
-  3 drain    outside: one job reads the spans from Kafka; records that a replay has made rows of
-             are set aside
-  4 publish  one ledger transaction: rows and dead letters go, as many as the ledger says; the new
-             ones come in their place; the unpublished batch goes. COMMIT is the commit point
-
-No partition moves, no checkpoint comes or goes. A rewind past the batch removes its rows as ever.
-
-| crash after      | what the next one finds                                              |
-|------------------|----------------------------------------------------------------------|
-| 1, 2, 3          | the batch as it was; the next open or replay discards what is planned |
-| 4 before COMMIT  | as above                                                             |
-| 4 after COMMIT   | the batch with its new rows                                          |
+| crash after      | what the next one finds                                                   |
+|------------------|---------------------------------------------------------------------------|
+| 1, 2, 3          | all as it was; the next open or replay discards what is planned           |
+| 4 before COMMIT  | as above                                                                  |
+| 4 after COMMIT   | all of it; Kafka's offsets are equal already, their metadata may be older |
 """
 
 from collections.abc import Mapping
