@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from tidemark.runs.job import JobExecutor
-    from tidemark.runs.region import Connections
-    from tidemark.settings.pipeline import Pipeline
+    from tidemark.spark.specs import JobSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 STOPPED = "the driver was told to stop; the unfinished batch was not published"
@@ -100,11 +99,11 @@ def _slot() -> int:
     return int(text)
 
 
-def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
+def _spark(spec: "JobSpec") -> "JobExecutor":
     """Spark costs seconds to import: only once there is something to read."""
     from tidemark.spark.executor import spark_executor
 
-    return spark_executor(pipeline, connections, member)
+    return spark_executor(spec)
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:

@@ -210,7 +210,7 @@ class MadeUp:
         pipeline = SimpleNamespace(
             region=self.name, group=self.name, tables=self.tables, max_consecutive_resets=5
         )
-        return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {})))
+        return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {}, None)))
 
 
 _JOIN = """

@@ -28,6 +28,8 @@ from scripts.usage import Usage, measure
 
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
+from tidemark.settings.endpoints import Endpoints
+from tidemark.spark.specs import job_spec
 from tidemark.verify.verify import verify
 from tidemark_local.stack import LocalStack
 
@@ -124,7 +126,7 @@ def prove(file: Path) -> dict[str, Any]:
     """Prove the region of a pipeline file by Spark that is up already."""
     pipeline = find_pipeline(str(file), file.parent)
     connections = connections_of(pipeline)
-    executor = executor_of(pipeline)(pipeline, connections, 0)
+    executor = executor_of(pipeline)(job_spec(pipeline, Endpoints.of(pipeline, connections)))
     executor.output_schemas()
     begin = time.monotonic()
     report = verify(pipeline, connections, executor_of=lambda *_: executor)

@@ -10,10 +10,8 @@ from tests.support.pool_task import PoolTask, needed
 from tidemark.errors import JobFailed
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.settings.connections import Connection
-from tidemark.settings.pipeline import Pipeline
 from tidemark.spark._postgres import end_sessions
-from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.specs import JobSpec, specs_of_batch
 
 BAD = b"bad"
 """A value that becomes a dead letter."""
@@ -28,21 +26,20 @@ def nothing(executor: "LocalExecutor", batch: Batch, spans: Sequence[Span]) -> N
 class LocalExecutor:
     """Runs a batch as one task; hooks let a test step in before and after the job.
 
-    The pipeline's transform is left out, unless it makes rows for several targets.
+    Its transform is left out, unless it makes rows for several targets.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
-        connections: Mapping[str, Connection],
-        member: int,
+        spec: JobSpec,
         *,
         before: Hook = nothing,
         after: Hook = nothing,
     ) -> None:
-        self._spec = read_spec(pipeline, connections, member)
-        self._transform = needed(pipeline)
-        self.member = member
+        self.job = spec
+        self._spec = spec.reading
+        self._transform = needed(spec)
+        self.member = spec.reading.member
         self.cancelled = Event()
         self.interrupted = Event()
         self.closed = Event()

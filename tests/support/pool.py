@@ -24,11 +24,9 @@ from tidemark.errors import JobFailed
 from tidemark.failpoints import VARIABLE
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.settings.connections import Connection
-from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.source import pack
-from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.specs import JobSpec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform
 
 MOST_TRIES = 2
@@ -192,11 +190,9 @@ def fork_workers(count: int) -> None:
         _forked.append(_Worker(get_context("fork"), beside=_forked))
 
 
-def pool_executor(
-    pipeline: Pipeline, connections: Mapping[str, Connection], member: int
-) -> PoolExecutor:
-    """The executor of a pipeline's member without Spark.
+def pool_executor(spec: JobSpec) -> PoolExecutor:
+    """The executor of these jobs without Spark.
 
-    The pipeline's transform is left out, unless it makes rows for several targets.
+    Their transform is left out, unless it makes rows for several targets.
     """
-    return PoolExecutor(read_spec(pipeline, connections, member), needed(pipeline))
+    return PoolExecutor(spec.reading, needed(spec))

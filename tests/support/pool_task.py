@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
 from tidemark.failpoints import VARIABLE
-from tidemark.model.batch import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
-from tidemark.settings.pipeline import Pipeline
 from tidemark.spark._direct import Direct
 from tidemark.spark._writer import WriteSpec
 from tidemark.spark.reader import ReadSpec
+from tidemark.spark.specs import JobSpec
 from tidemark.spark.transform import ArrowTransform, transform_of
 
 
@@ -32,11 +32,11 @@ class PoolTask:
         return direct.run(self.spans, self.attempt).attempt
 
 
-def needed(pipeline: Pipeline) -> ArrowTransform | None:
-    """The pipeline's transform, if it makes rows for several targets."""
-    if not pipeline.targets:
+def needed(spec: JobSpec) -> ArrowTransform | None:
+    """The job's transform, if it makes rows for several targets."""
+    if spec.targets == (ONLY,):
         return None
-    transform = transform_of(pipeline)
+    transform = transform_of(spec.transform)
     assert isinstance(transform, ArrowTransform)
     return transform
 

@@ -20,8 +20,7 @@ from tidemark.protocol.close import Closed
 from tidemark.runs._drain import Drained
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.open import Opened
-from tidemark.runs.region import Connections
-from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.specs import JobSpec
 
 
 @dataclass
@@ -71,11 +70,9 @@ class World(DrivenRegion):
         self.drain(run_id)
         return self.close(run_id)
 
-    def executor_of(self, pipeline: Pipeline, connections: Connections, member: int) -> JobExecutor:
+    def executor_of(self, spec: JobSpec) -> JobExecutor:
         """An executor with the world's hooks; kept for a test to look at."""
-        executor = LocalExecutor(
-            pipeline, connections, member, before=self.before, after=self.after
-        )
+        executor = LocalExecutor(spec, before=self.before, after=self.after)
         self.executors.append(executor)
         return executor
 

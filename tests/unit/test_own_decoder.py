@@ -13,10 +13,11 @@ from tests.support.own_decoders import Answers
 
 from tidemark.decode import Decoding, Rejected
 from tidemark.errors import TidemarkError
+from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import Endpoints
 from tidemark.settings.errors import FieldReserved
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.cluster import Cluster
 from tidemark.spark.errors import (
     OwnDecoderColumnsDiffer,
     OwnDecoderIndicesOdd,
@@ -31,7 +32,7 @@ from tidemark.spark.errors import (
     OwnDecoderRowsMiscounted,
 )
 from tidemark.spark.record_decoder import GuardedDecoder, decoder_of
-from tidemark.spark.specs import decoding_of
+from tidemark.spark.specs import JobSpec, decoding_of, job_spec
 
 OWN = "tests.support.own_decoders"
 VALUES = [b"a b", b"bad", b"c d"]
@@ -151,30 +152,45 @@ def test_details_become_words_that_postgres_can_keep() -> None:
     assert len(one.detail) == 300
 
 
-def test_the_documented_decoder_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B12"""
+@pytest.fixture
+def documented(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The document's pipeline file, whose decoder can be imported."""
     code, file = blocks(ROOT / "docs" / "formats-own.md")[:2]
     module = ModuleType("shop_lines")
     exec(code.text, vars(module))  # the document's own text
     monkeypatch.setitem(sys.modules, "jobs.lines", module)
-    pipeline = Pipeline.model_validate(yaml.safe_load(file.text))
+    found: dict[str, Any] = yaml.safe_load(file.text)
+    return found
+
+
+def test_the_documented_decoder_reads_lines(documented: dict[str, Any]) -> None:
+    """B12"""
+    pipeline = Pipeline.model_validate(documented)
     made = decoder_of(decoding_of(pipeline.decode, {}))
     decoded = made.decode([b"ada,12", b"ada", b"ada,x", None, b"\xff,1"])
     assert decoded.rows.to_pylist() == [{"user": "ada", "seconds": 12}]
     assert [one.index for one in decoded.rejected] == [1, 2, 3, 4]
 
 
-def test_its_name_and_options_are_kept_and_its_project_reaches_executors() -> None:
+def test_its_name_and_options_are_kept_and_its_project_reaches_executors(
+    documented: dict[str, Any],
+) -> None:
     """B12: and nothing of it is kept for other formats."""
-    file = yaml.safe_load(blocks(ROOT / "docs" / "formats-own.md")[1].text)
-    pipeline = Pipeline.model_validate(file)
+    pipeline = Pipeline.model_validate(documented)
     kept = fingerprint(pipeline)
     assert kept["decode.format"] == "jobs.lines:Lines"
     assert kept["decode.options.separator"] == '","'
-    assert Cluster.of(pipeline).project == pipeline.project
-    file["decode"] = {"schema": {"a": "int"}}
-    plain = Pipeline.model_validate(file)
+    assert jobs_of(pipeline).project == pipeline.project
+    plain = Pipeline.model_validate(documented | {"decode": {"schema": {"a": "int"}}})
     assert fingerprint(plain).keys() == kept.keys() - {"decode.options.separator"} | {
         "decode.schema.a"
     }
-    assert Cluster.of(plain).project is None
+    assert jobs_of(plain).project is None
+
+
+def jobs_of(pipeline: Pipeline) -> JobSpec:
+    """What its jobs are made of, by connections that lead nowhere."""
+    kafka = Connection("k", "kafka", extra={"bootstrap.servers": "nowhere:9092"})
+    warehouse = Connection("w", "postgres", "nowhere", schema="w")
+    known = {pipeline.kafka.connection: kafka, pipeline.warehouse: warehouse}
+    return job_spec(pipeline, Endpoints.of(pipeline, known))

@@ -114,10 +114,10 @@ def test_the_pipeline_file_says_what_no_annotation_says(
             "transform_kind": "arrow",
         }
     )
-    assert isinstance(transform_of(pipeline), ArrowTransform)
+    assert isinstance(transform_of(pipeline.named_transform), ArrowTransform)
     by_default = pipeline.model_copy(update={"transform_kind": None})
-    assert not isinstance(transform_of(by_default), ArrowTransform)
-    assert transform_of(pipeline.model_copy(update={"transform": None})) is None
+    assert not isinstance(transform_of(by_default.named_transform), ArrowTransform)
+    assert pipeline.model_copy(update={"transform": None}).named_transform is None
 
 
 def test_no_spark_is_imported_for_an_arrow_transform(monkeypatch: pytest.MonkeyPatch) -> None:

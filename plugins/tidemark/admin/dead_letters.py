@@ -27,8 +27,9 @@ from tidemark.ledger.letters import KeptLetter, export
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.plain import plain
-from tidemark.runs.region import Connections, Region, region_of
+from tidemark.runs.region import Region, region_of
 from tidemark.runs.retire import TIDYING_SECONDS
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from tidemark.ledger.regions import refuse_shared
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.protocol.mirror import differences
-from tidemark.runs.region import Connections, Region, region_of
+from tidemark.runs.region import Region, region_of
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline

@@ -5,14 +5,8 @@ from dataclasses import dataclass
 from tidemark.admin.errors import MirrorDuringRewind, MirrorDuringWithholding
 from tidemark.model.offsets import Offsets
 from tidemark.protocol.mirror import mirror
-from tidemark.runs.region import (
-    Connections,
-    Region,
-    drift_of,
-    mirror_seen,
-    region_of,
-    topics_gone,
-)
+from tidemark.runs.region import Region, drift_of, mirror_seen, region_of, topics_gone
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 
 

@@ -23,16 +23,10 @@ from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
-from tidemark.runs.region import (
-    Connections,
-    Region,
-    ledger_of,
-    mirror_seen,
-    region_of,
-    topics_gone,
-)
+from tidemark.runs.region import Region, ledger_of, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline, is_region
 from tidemark.settings.target import refuse_unfit
 from tidemark.staging.tables import staged_batches

@@ -54,20 +54,14 @@ from tidemark.protocol.settle import settle
 from tidemark.runs.fit import known_schemas, would_fit
 from tidemark.runs.job import Job
 from tidemark.runs.member import ExecutorOf, job_of
-from tidemark.runs.region import (
-    Connections,
-    Region,
-    facts_left,
-    mirror_seen,
-    region_of,
-    topics_gone,
-)
+from tidemark.runs.region import Region, facts_left, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
+from tidemark.runs.targets import writers_of
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.replay import ReplayWriters, refuse_referred
 from tidemark.staging.tables import complete_reads
-from tidemark.staging.target import Target
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +96,9 @@ class ReplayReport:
     """Of a dry run: why a replay would be refused now."""
 
 
-def dry_run(
-    region: Region, connections: Connections, meant: LetterFilter, limit: int
-) -> ReplayReport:
+def dry_run(region: Region, meant: LetterFilter, limit: int) -> ReplayReport:
     """Decode what would be chosen; the transform is not run."""
-    state, decode = region.state(), _decoding(region.pipeline, connections)
+    state, decode = region.state(), _decoding(region)
     good, failing = 0, Counter[str]()
     with replayable(region.ledger.engine, region.name, meant, limit) as (found, raw):
         while some := list(islice(found.letters, BLOCK)):
@@ -124,13 +116,12 @@ def dry_run(
     )
 
 
-def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
+def _decoding(region: Region) -> Decode:
     from tidemark.spark.record_decoder import RecordDecoder
     from tidemark.spark.records import decode_block
-    from tidemark.spark.specs import read_spec
     from tidemark.spark.stored import record_of
 
-    spec = read_spec(pipeline, connections)
+    spec = region.job_spec().reading
     decoder, schema = RecordDecoder(spec.decoding), spec.schema
 
     def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
@@ -173,14 +164,14 @@ def check(region: Region, state: RegionState, request: ReplayRequest) -> None:
         request.check(tx)
 
 
-def refusal(region: Region, connections: Connections) -> str | None:
+def refusal(region: Region) -> str | None:
     """Why a replay would be refused now; None if nothing is known that would."""
     state = region.state()
     try:
         check(region, state, replay_request(region, state, "", ""))
-        schemas = known_schemas(region.pipeline, connections)
+        schemas = known_schemas(region.job_spec())
         if schemas is not None:
-            would_fit(region.pipeline, region.ledger.engine, schemas)
+            would_fit(region.ledger.engine, writers_of(region.pipeline, schemas))
     except (Refused, Superseded, InvalidSettings, SchemaMismatch, TransformFailed) as error:
         return str(error)
     return None
@@ -234,9 +225,7 @@ def refuse_upserts(pipeline: Pipeline, of: Literal["dead letters", "batch"]) -> 
 
 
 @contextmanager
-def replaying(
-    region: Region, connections: Connections, order: Order, what: str, executor_of: ExecutorOf
-) -> Iterator[Replay]:
+def replaying(region: Region, order: Order, what: str, executor_of: ExecutorOf) -> Iterator[Replay]:
     """A replay holds the region inside; afterwards the region is at rest, best effort.
 
     Raises:
@@ -244,7 +233,7 @@ def replaying(
             targets than those of the checkpoint. Then nothing was made or written.
         Superseded: another open or a reset came.
     """
-    state, pipeline = region.state(), region.pipeline
+    state = region.state()
     seen = mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets)
     gone = topics_gone(region, region.known_partitions())
     why = f"replay of {what}: {order.why}"
@@ -252,7 +241,7 @@ def replaying(
     check(region, state, request)
     number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
     with _shown(region, number):
-        job = job_of(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
+        job = job_of(region, number, executor_of)
         try:
             epoch = settle(region.ledger, region.group, region.name, request).epoch
             region.ledger.finish_reset(region.name, epoch)
@@ -319,17 +308,16 @@ def replay_letters(
     refuse_upserts(pipeline, "dead letters")
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
-        report = dry_run(region, connections, meant, limit)
+        report = dry_run(region, meant, limit)
         if order is None:
-            return replace(report, refused=refusal(region, connections))
+            return replace(report, refused=refusal(region))
         if not report.chosen:
             return report
-        return _replayed(region, connections, meant, limit, order, executor_of, report)
+        return _replayed(region, meant, limit, order, executor_of, report)
 
 
 def _replayed(
     region: Region,
-    connections: Connections,
     meant: LetterFilter,
     limit: int,
     order: Order,
@@ -337,7 +325,7 @@ def _replayed(
     report: ReplayReport,
 ) -> ReplayReport:
     try:
-        with replaying(region, connections, order, "dead letters", executor_of) as replay:
+        with replaying(region, order, "dead letters", executor_of) as replay:
             done = _published(replay, meant, limit)
     except TargetRefused as error:
         raise ReplayedRowRefused(cause=str(error)) from error
@@ -412,8 +400,8 @@ def replay_batch(
         region = found.with_kept_columns()
         report, spans = _preview(region, seq)
         if order is None:
-            return replace(report, refused=_refusal(region, connections, seq))
-        with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
+            return replace(report, refused=_refusal(region, seq))
+        with replaying(region, order, f"batch {seq}", executor_of) as replay:
             batch = plan_batch_replay(region.ledger, region.name, replay.epoch, seq)
             staged = replay.staged(batch)
             _refuse_shrunk(region.name, report, staged)
@@ -455,14 +443,14 @@ def _preview(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]
     return report, spans
 
 
-def _refusal(region: Region, connections: Connections, seq: int) -> str | None:
+def _refusal(region: Region, seq: int) -> str | None:
     """See `refusal`; rows that refer to the batch's may be another reason."""
-    if found := refusal(region, connections):
+    if found := refusal(region):
         return found
     try:
         with autocommit(region.ledger.engine) as cursor:
-            for table in region.pipeline.tables.values():
-                refuse_referred(cursor, Target.parse(table), seq)
+            for target in region.targets:
+                refuse_referred(cursor, target, seq)
     except TargetRefused as error:
         return str(error)
     return None

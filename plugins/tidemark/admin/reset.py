@@ -25,7 +25,6 @@ from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.runs.region import (
-    Connections,
     MirrorSeen,
     Region,
     facts_left,
@@ -35,9 +34,9 @@ from tidemark.runs.region import (
     unsubscribed,
 )
 from tidemark.runs.retire import retire
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.rewind import RowsOfTargets
-from tidemark.staging.target import Target
 from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
@@ -173,7 +172,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     is_accepted = ACCEPT_DATA_LOSS in order.overrides
     plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
     _refuse_other_table(region, state)
-    rows = published_rows(region.pipeline, deletes=not order.is_look)
+    rows = RowsOfTargets(region.name, region.targets, deletes=not order.is_look)
     found_rows = _count_rows(region, rows, to_seq)
     removed = _removed(plan, found_rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
@@ -228,12 +227,6 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
             raise RewindIntoOtherTable(
                 region=region.name, table=table, published_oid=oid, oid=found
             )
-
-
-def published_rows(pipeline: Pipeline, *, deletes: bool = True) -> RowsOfTargets:
-    """What the region has published, in each of its targets; see `RowsOfTargets.deletes`."""
-    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
-    return RowsOfTargets(pipeline.region, tuple(targets), deletes)
 
 
 def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:

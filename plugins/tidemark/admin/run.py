@@ -17,8 +17,9 @@ from tidemark.protocol.open import UNKNOWN
 from tidemark.runs.member import ExecutorOf, drain_run
 from tidemark.runs.open import open_run
 from tidemark.runs.outage import Outage, waited_out
-from tidemark.runs.region import Connections, Region, region_of
+from tidemark.runs.region import Region, region_of
 from tidemark.runs.retire import green, prune, retire
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 

@@ -10,8 +10,9 @@ from tidemark.protocol.output import begin, find_sent, refuse_other_output
 from tidemark.protocol.ports import Output
 from tidemark.protocol.reset import WithholdRequest
 from tidemark.protocol.withhold import withhold
-from tidemark.runs.region import Connections, Region, mirror_seen, region_of, topics_gone
+from tidemark.runs.region import Region, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 
 

@@ -25,10 +25,12 @@ from tidemark.runs.job import JobExecutor
 from tidemark.runs.open import open_request, opening_facts
 from tidemark.runs.region import Region, region_of
 from tidemark.runs.schemas import evolved
+from tidemark.runs.targets import writers_of
+from tidemark.settings.endpoints import Endpoints
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
-from tidemark.spark.specs import decoding_of
+from tidemark.spark.specs import decoding_of, job_spec
 from tidemark.spark.transform import ArrowTransform, transform_of
 
 if TYPE_CHECKING:
@@ -94,19 +96,20 @@ def _transform(pipeline: Pipeline) -> str:
 def _arrow(pipeline: Pipeline) -> ArrowTransform | None:
     """The transform, if it is one whose columns are found without Spark."""
     prepare_spark(pipeline)
-    transform = transform_of(pipeline)
+    transform = transform_of(pipeline.named_transform)
     return transform if isinstance(transform, ArrowTransform) else None
 
 
 def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
-    schemas = None if with_spark else known_schemas(pipeline, connections)
+    spec = job_spec(pipeline, Endpoints.of(pipeline, connections))
+    schemas = None if with_spark else known_schemas(spec)
     if schemas is None:
-        schemas = _schemas(lambda: started_spark(pipeline, connections, 0), remarks)
+        schemas = _schemas(lambda: started_spark(spec), remarks)
     engine = connect(postgres_parameters(connections[pipeline.warehouse]))
     try:
-        found = would_fit(pipeline, engine, schemas)
+        found = would_fit(engine, writers_of(pipeline, schemas))
     finally:
         engine.dispose()
     told = [
@@ -142,7 +145,7 @@ def _region(pipeline: Pipeline) -> str:
         if region.ledger.ledger_is_there():
             refuse_shared(region.name, region.others())
         state = region.ledger.known_region(region.name)
-        found = evolved(pipeline, connections, state)
+        found = evolved(pipeline, region.endpoints.registries, state)
         region = replace(region, pipeline=found.pipeline)
         told = _new(region) if state is None else _known(region, state, found.added)
         return "; ".join((told, *found.remarks))

@@ -24,6 +24,7 @@ from tidemark.model.plain import amount
 from tidemark.model.plan import plan
 from tidemark.runs.fit import with_columns_in_use
 from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.endpoints import Endpoints
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.sample import transformed_sample
@@ -92,7 +93,7 @@ def raw_records(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
 
 def _decoded(pipeline: Pipeline, limit: int) -> tuple[pa.Table, list[DeadLetter]]:
     """The rows of the first `limit` records, and the dead letters among them."""
-    spec = read_spec(pipeline, connections_of(pipeline))
+    spec = read_spec(pipeline, Endpoints.of(pipeline, connections_of(pipeline)))
     rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
     for spans in _wider_spans(pipeline, spec, limit):
@@ -139,7 +140,7 @@ def _transformed(pipeline: Pipeline, rows: pa.Table) -> dict[str, pa.Table]:
         def spark() -> "SparkSession":
             return started.enter_context(session(f"tidemark preview {pipeline.region}"))
 
-        return transformed_sample(pipeline, rows, spark)
+        return transformed_sample(pipeline.named_transform, rows, spark)
 
 
 @dataclass(frozen=True, slots=True)

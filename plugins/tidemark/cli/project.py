@@ -20,9 +20,9 @@ from tidemark.errors import InvalidSettings, Unreachable
 
 if TYPE_CHECKING:
     from tidemark.runs.job import JobExecutor
-    from tidemark.runs.region import Connections
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
+    from tidemark.spark.specs import JobSpec
 
 log = logging.getLogger(__name__)
 
@@ -169,14 +169,14 @@ def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def started_spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
+def started_spark(spec: "JobSpec") -> "JobExecutor":
     """The executor of a member's batches.
 
     Spark costs a second to import: it is only once there is something to read.
     """
     from tidemark.spark.executor import spark_executor
 
-    return spark_executor(pipeline, connections, member)
+    return spark_executor(spec)
 
 
 def prepare_spark(pipeline: "Pipeline") -> None:

@@ -28,7 +28,7 @@ from tidemark.settings.pipeline import Pipeline
 if TYPE_CHECKING:
     from tidemark.ledger.ledger import Ledger
     from tidemark.protocol.close import Closed
-    from tidemark.runs.region import Connections
+    from tidemark.settings.endpoints import Connections
 
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from tidemark.model.output import (
 )
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit, snapshot
-from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.fingerprint import of_sending
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
@@ -157,10 +157,7 @@ class RegionOutput:
 
 
 def output_of(
-    pipeline: Pipeline,
-    connections: Mapping[str, Connection],
-    engine: Engine,
-    kafka: Mapping[str, str],
+    pipeline: Pipeline, registries: Connections, engine: Engine, kafka: Mapping[str, str]
 ) -> RegionOutput | None:
     """The pipeline's output; None if it has none."""
     settings, topics = pipeline.sending, pipeline.sent_to
@@ -170,7 +167,7 @@ def output_of(
     if rows and settings.topic and settings.registry:  # Arrow comes with the registry's client
         from tidemark.runs._output_avro import avro_output
 
-        avro = avro_output(connections[settings.registry], settings.topic, rows.target)
+        avro = avro_output(registries[settings.registry], settings.topic, rows.target)
     log = OutputTopics(kafka, topics.names)
     sends, parts = of_sending(pipeline), pipeline.sent_parts
     return RegionOutput(

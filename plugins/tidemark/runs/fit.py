@@ -8,9 +8,10 @@ from sqlalchemy import Engine
 
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.region import Connections, ledger_of
+from tidemark.runs.region import ledger_of
 from tidemark.runs.schemas import in_use, would_take
 from tidemark.runs.targets import writers_of
+from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.staging.target_writer import TargetWriter, TargetWriters
@@ -18,29 +19,31 @@ from tidemark.staging.target_writer import TargetWriter, TargetWriters
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidemark.spark.specs import JobSpec
+
 
 def with_columns_in_use(pipeline: Pipeline, connections: Connections) -> Pipeline:
     """The pipeline with its columns, where a registry says them; see `in_use`."""
     if not registered(pipeline):
         return pipeline
-    with ledger_of(connections[pipeline.warehouse]) as ledger:
-        return in_use(pipeline, connections, ledger)
+    endpoints = Endpoints.of(pipeline, connections)
+    with ledger_of(endpoints.warehouse) as ledger:
+        return in_use(pipeline, endpoints.registries, ledger)
 
 
-def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str, pa.Schema] | None":
-    """The columns of the rows, by target; None where only Spark can tell, for its DataFrames.
+def known_schemas(spec: "JobSpec") -> "Mapping[str, pa.Schema] | None":
+    """The columns of a job's rows, by target; None where only Spark can tell, for its DataFrames.
 
     Raises:
         InvalidSettings, TransformFailed, JobFailed: see `transform_of` and `direct_schemas`.
     """
     from tidemark.spark.source import direct_schemas
-    from tidemark.spark.specs import read_spec
     from tidemark.spark.transform import ArrowTransform, transform_of
 
-    transform = transform_of(pipeline)
+    transform = transform_of(spec.transform)
     if not isinstance(transform, ArrowTransform | None):
         return None
-    return direct_schemas(read_spec(pipeline, connections), transform)
+    return direct_schemas(spec.reading, transform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +66,22 @@ def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
     Raises:
         InvalidSettings, Refused, SchemaMismatch: see `would_fit`.
     """
-    with ledger_of(connections[pipeline.warehouse]) as ledger:
-        opened = would_take(pipeline, connections, ledger)
-        schemas = known_schemas(opened, connections)
+    from tidemark.spark.specs import job_spec
+
+    endpoints = Endpoints.of(pipeline, connections)
+    with ledger_of(endpoints.warehouse) as ledger:
+        opened = would_take(pipeline, endpoints.registries, ledger)
+        schemas = known_schemas(job_spec(opened, endpoints))
         if schemas is not None:
-            would_fit(opened, ledger.engine, schemas)
+            would_fit(ledger.engine, writers_of(opened, schemas))
 
 
-def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Schema]") -> Fit:
+def would_fit(engine: Engine, writers: TargetWriters) -> Fit:
     """What a run would make of the targets; nothing is made.
 
     Raises:
         InvalidSettings, Refused, SchemaMismatch: see `TargetWriters.ensure_targets`.
     """
-    writers = writers_of(pipeline, schemas)
     with autocommit(engine) as cursor:
         cursor.execute("BEGIN")
         try:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -10,23 +11,26 @@ from tidemark.deadline import Clock
 from tidemark.kafka.description import client_id_of, static_name
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
-from tidemark.ledger.ledger import Ledger
+from tidemark.model.output import Parts
 from tidemark.model.state import Run
 from tidemark.protocol.changes import check_member
 from tidemark.runs._drain import Drain, Drained
 from tidemark.runs._member_run import MemberRun, Sending
 from tidemark.runs.errors import RunNotOpen
-from tidemark.runs.region import Connections, Region, region_of
+from tidemark.runs.region import Region, region_of
 from tidemark.runs.schemas import kept
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 
 if TYPE_CHECKING:
     from tidemark.runs.job import Job, JobExecutor
+    from tidemark.spark.specs import JobSpec
 
 
-ExecutorOf = Callable[[Pipeline, Connections, int], "JobExecutor"]
+ExecutorOf = Callable[["JobSpec"], "JobExecutor"]
 
 
 def drain_run(
@@ -56,7 +60,7 @@ def drain_run(
         run = region.ledger.run_of(region.name, run_id)
         if run is None:
             raise RunNotOpen(region=region.name, run_id=run_id)
-        made_with = _as_opened(region, run)
+        opened = _as_opened(region, run)
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
         part.tell({"tidemark.epoch": run.epoch, "tidemark.member": number})
         targets = region.ledger.target_offsets(region.name, run.epoch)
@@ -74,11 +78,9 @@ def drain_run(
             member=member,
             is_expected=pipeline.members <= len(targets),
             no_progress_seconds=pipeline.no_progress_seconds,
-            sending=_sending(made_with),
-            start_job=lambda: job_of(
-                made_with, region.ledger, lambda: executor_of(made_with, connections, number)
-            ),
-            transform=made_with.transform,
+            sending=_sending(opened.pipeline.sending, opened.pipeline.sent_parts),
+            start_job=lambda: job_of(opened, number, executor_of),
+            transform=opened.pipeline.transform,
             writer=region.writer,
         )
         drain = Drain(member_run, clock)
@@ -86,30 +88,28 @@ def drain_run(
             return drain.work()
 
 
-def _as_opened(region: Region, run: Run) -> Pipeline:
-    """The pipeline, with the columns that the run was opened with.
+def _as_opened(region: Region, run: Run) -> Region:
+    """The region, with the columns that the run was opened with.
 
     Of a run whose epoch has passed nothing is known any more: its member is fenced.
 
     Raises:
         Refused: its settings are others; see `check_member`.
     """
-    state, pipeline = region.state(), region.pipeline
+    state = region.state()
     if state.epoch != run.epoch:
-        return pipeline
-    pipeline = kept(pipeline, state)
+        return region
+    pipeline = kept(region.pipeline, state)
     check_member(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
-    return pipeline
+    return replace(region, pipeline=pipeline)
 
 
-def _sending(pipeline: Pipeline) -> Sending | None:
-    if (output := pipeline.sending) is None:
-        return None
-    return Sending(pipeline.sent_parts, output.max_unsent, output.max_seconds)
+def _sending(output: OutputSettings | None, parts: Parts) -> Sending | None:
+    return Sending(parts, output.max_unsent, output.max_seconds) if output else None
 
 
-def job_of(pipeline: Pipeline, ledger: Ledger, executor_of: "Callable[[], JobExecutor]") -> "Job":
-    """The pipeline's job, started.
+def job_of(region: Region, member: int, executor_of: ExecutorOf) -> "Job":
+    """A member's job, started.
 
     Raises:
         Refused, InvalidSettings: see `start_job`.
@@ -118,7 +118,10 @@ def job_of(pipeline: Pipeline, ledger: Ledger, executor_of: "Callable[[], JobExe
     from tidemark.runs.targets import writers_of
 
     return start_job(
-        pipeline.region, ledger, executor_of, lambda schemas: writers_of(pipeline, schemas)
+        region.name,
+        region.ledger,
+        lambda: executor_of(region.job_spec(member)),
+        lambda schemas: writers_of(region.pipeline, schemas),
     )
 
 

@@ -34,12 +34,13 @@ from tidemark.runs.errors import (
     NewRegionLacksCommits,
     RefusedWithoutSpent,
 )
-from tidemark.runs.region import Connections, Region, mirror_seen, region_of, unsubscribed
+from tidemark.runs.region import Region, mirror_seen, region_of, unsubscribed
 from tidemark.runs.schemas import evolved
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp, StartPosition
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.target import Target, refuse_leftovers
+from tidemark.staging.target import refuse_leftovers
 from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
@@ -224,7 +225,8 @@ def open_run(
             output.check()
         given, used_up = _given(region, run_id, overrides)
         facts = opening_facts(region, given)
-        columns = evolved(pipeline, connections, region.ledger.region_state(region.name))
+        state = region.ledger.region_state(region.name)
+        columns = evolved(pipeline, region.endpoints.registries, state)
         region = replace(region, pipeline=columns.pipeline)
         region.ledger.create_region(
             pipeline.region,
@@ -242,7 +244,7 @@ def open_run(
             used_up=used_up,
             mirrored=mirror_seen(region, offsets).mirrored,
             added=columns.added,
-            fit_tables=_fit_tables(region, connections) if columns.added else None,
+            fit_tables=_fit_tables(region) if columns.added else None,
             remarks=columns.remarks,
             is_over=is_over,
         )
@@ -265,7 +267,7 @@ def _given(
     return tuple(one for one in left.values() if one), used_up
 
 
-def _fit_tables(region: Region, connections: Connections) -> Callable[[Settling], object] | None:
+def _fit_tables(region: Region) -> Callable[[Settling], object] | None:
     """Gives the targets the columns of the rows; None where a user's code makes these.
 
     An open never runs that: a member then gives the tables what they lack.
@@ -277,7 +279,7 @@ def _fit_tables(region: Region, connections: Connections) -> Callable[[Settling]
     pipeline = region.pipeline
     if pipeline.transform or pipeline.decode.has_own:
         return None
-    writers = writers_of(pipeline, known_schemas(pipeline, connections) or {})
+    writers = writers_of(pipeline, known_schemas(region.job_spec()) or {})
     return lambda tx: fit_targets(tx.cursor, region.name, writers, "an open")
 
 
@@ -286,8 +288,8 @@ def _refuse_leftovers(region: Region) -> None:
     if region.state().head_seq:
         return
     with autocommit(region.ledger.engine) as cursor:
-        for name, table in region.pipeline.tables.items():
-            refuse_leftovers(cursor, Target.parse(table, name))
+        for target in region.targets:
+            refuse_leftovers(cursor, target)
 
 
 def _settle(region: Region, request: OpenRequest) -> Settled:

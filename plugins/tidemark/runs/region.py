@@ -1,9 +1,10 @@
 """A region with what it works with, and how its mirror stands."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import psycopg2
 from confluent_kafka import KafkaException
@@ -24,22 +25,27 @@ from tidemark.runs._output import output_of
 from tidemark.runs.errors import ConnectionUnreachable, ExecutorsLoginMissing
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.target import Target
+
+if TYPE_CHECKING:
+    from tidemark.spark.specs import JobSpec
 
 log = logging.getLogger(__name__)
-
-Connections = Mapping[str, Connection]
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One region: its pipeline, its ledger, its broker and its group."""
+    """One region: its pipeline, and what that and its connections have become."""
 
     pipeline: Pipeline
     ledger: Ledger
     broker: Broker
     group: Group
     kafka: dict[str, str]
+    """The configuration of its clients."""
+    endpoints: Endpoints
     writer: str | None = None
     """The role of Spark's tasks in Postgres, where that is not the drivers' own."""
 
@@ -47,6 +53,11 @@ class Region:
     def name(self) -> str:
         """The region's name."""
         return self.pipeline.region
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The tables of its rows."""
+        return tuple(Target.parse(table, name) for name, table in self.pipeline.tables.items())
 
     def state(self) -> RegionState:
         """Where the region stands in the ledger.
@@ -67,6 +78,16 @@ class Region:
         """
         return replace(self, pipeline=kept(self.pipeline, self.state()))
 
+    def job_spec(self, member: int = 0) -> "JobSpec":
+        """What the jobs of a member's batches are made of.
+
+        Raises:
+            InvalidSettings: see `read_spec`.
+        """
+        from tidemark.spark.specs import job_spec  # Arrow: a run without a backlog needs none
+
+        return job_spec(self.pipeline, self.endpoints, member)
+
     def others(self) -> tuple[Owner, ...]:
         """Other regions that have its group or one of its tables."""
         pipeline = self.pipeline
@@ -84,20 +105,20 @@ class Region:
 @contextmanager
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     """The region; its Postgres connections and the group's clients are closed at the end."""
-    brokers = connections[pipeline.kafka.connection]
-    warehouse = connections[pipeline.warehouse]
-    kafka = kafka_config(brokers)
-    writer = writer_of(pipeline, connections)
-    engine = connect(postgres_parameters(warehouse))
-    group = Group(kafka, pipeline.group, output_of(pipeline, connections, engine, kafka))
+    endpoints = Endpoints.of(pipeline, connections)
+    kafka, writer = kafka_config(endpoints.kafka), _writer(endpoints)
+    engine = connect(postgres_parameters(endpoints.warehouse))
+    output = output_of(pipeline, endpoints.registries, engine, kafka)
+    group = Group(kafka, pipeline.group, output)
     try:
-        with named(brokers, warehouse):
+        with named(endpoints.kafka, endpoints.warehouse):
             yield Region(
                 pipeline=pipeline,
                 ledger=Ledger(engine),
                 broker=Broker(kafka),
                 group=group,
                 kafka=kafka,
+                endpoints=endpoints,
                 writer=writer,
             )
     finally:
@@ -132,17 +153,17 @@ def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
         raise ConnectionUnreachable(place=found.place, cause=str(error)) from error
 
 
-def writer_of(pipeline: Pipeline, connections: Connections) -> str | None:
+def _writer(endpoints: Endpoints) -> str | None:
     """The role of Spark's tasks in Postgres; None where it is the drivers' own.
 
     Raises:
         InvalidSettings: their connection does not say it.
     """
-    if (conn_id := pipeline.executors.warehouse) is None:
+    if (tasks := endpoints.executors_warehouse) is None:
         return None
-    if not (login := connections[conn_id].login):
-        raise ExecutorsLoginMissing(conn_id=conn_id)
-    return login
+    if not tasks.login:
+        raise ExecutorsLoginMissing(conn_id=tasks.conn_id)
+    return tasks.login
 
 
 def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:

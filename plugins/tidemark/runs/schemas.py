@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.state import RegionState
 from tidemark.runs.errors import ColumnsNotKept, FieldsWithoutType
-from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import (
@@ -47,9 +47,7 @@ def kept(pipeline: Pipeline, state: RegionState) -> Pipeline:
     return with_columns(pipeline, columns) if columns else pipeline
 
 
-def evolved(
-    pipeline: Pipeline, connections: Mapping[str, Connection], state: RegionState | None
-) -> Evolved:
+def evolved(pipeline: Pipeline, registries: Connections, state: RegionState | None) -> Evolved:
     """The pipeline with the columns of the newest schemas, asked for now.
 
     An open asks after it has read where Kafka's logs end: writers register a schema before they
@@ -64,7 +62,7 @@ def evolved(
     columns, added, remarks = {}, set[str](), list[str]()
     for section, part in registered(pipeline).items():
         before = kept_columns(state.fingerprint if state and state.head_seq else {}, section)
-        known, found = before.fields, _newest(pipeline, connections, section, before.message)
+        known, found = before.fields, _newest(pipeline, registries, section, before.message)
         fields = _fields(section, part, known, found)
         columns[section] = RegisteredColumns(fields, found.message)
         if known and part.on_new_field is OnNewField.add:
@@ -75,14 +73,12 @@ def evolved(
     return Evolved(with_columns(pipeline, columns), frozenset(added), tuple(remarks))
 
 
-def would_take(
-    pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Ledger
-) -> Pipeline:
+def would_take(pipeline: Pipeline, registries: Connections, ledger: Ledger) -> Pipeline:
     """The pipeline as an open would take it now; raises as `evolved`."""
-    return evolved(pipeline, connections, ledger.known_region(pipeline.region)).pipeline
+    return evolved(pipeline, registries, ledger.known_region(pipeline.region)).pipeline
 
 
-def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Ledger) -> Pipeline:
+def in_use(pipeline: Pipeline, registries: Connections, ledger: Ledger) -> Pipeline:
     """The pipeline with the columns that the ledger keeps; before a first open as it would take it.
 
     Raises:
@@ -91,21 +87,18 @@ def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Le
     state = ledger.known_region(pipeline.region)
     if state and all(kept_columns(state.fingerprint, name).fields for name in registered(pipeline)):
         return kept(pipeline, state)
-    return evolved(pipeline, connections, state).pipeline
+    return evolved(pipeline, registries, state).pipeline
 
 
 def _newest(
-    pipeline: Pipeline,
-    connections: Mapping[str, Connection],
-    section: str,
-    kept: str | None,
+    pipeline: Pipeline, registries: Connections, section: str, kept: str | None
 ) -> "NewestSchema":
     """What a part's subject has; of several messages the one that is named, or was kept."""
     from tidemark.decode.registry import registry_config, registry_of
     from tidemark.decode.registry_columns import Asked, newest
 
     part = registered(pipeline)[section]
-    registry = registry_of(registry_config(connections[part.registry or ""]))
+    registry = registry_of(registry_config(registries[part.registry or ""]))
     is_event = section == "decode" and pipeline.decode.envelope
     subject = subject_of(pipeline, section)
     asked = Asked("after" if is_event else None, part.message or kept)

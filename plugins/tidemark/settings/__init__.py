@@ -1,7 +1,7 @@
 """What a person writes: the pipeline file and connections, made valid once, when they are read.
 
-Doors: connections, decode, described, errors, exported, fault_texts, field_types, fields,
-fingerprint, format, kafka, output, pipeline, registered, sections, target.
+Doors: connections, decode, described, endpoints, errors, exported, fault_texts, field_types,
+fields, fingerprint, format, kafka, output, pipeline, registered, sections, target.
 
 It opens no connection, and a value that it has let in is not judged again elsewhere.
 """

@@ -34,6 +34,7 @@ from tidemark.settings.sections import (
     TRANSFORM,
     BatchSettings,
     Logins,
+    NamedTransform,
     Positive,
     SparkSettings,
     Strict,
@@ -202,12 +203,25 @@ class Pipeline(Strict):
         return self.kafka.group or self.region
 
     @property
+    def registries(self) -> set[str]:
+        """The connections of schema registries, for records and for the output topic."""
+        registry = self.output.registry if self.output else None
+        return self.decode.registries | ({registry} if registry else set())
+
+    @property
     def connections(self) -> set[str]:
         """The ids of the connections that its job needs."""
-        registry = self.output.registry if self.output else None
-        found = {self.kafka.connection, self.warehouse, registry, *self.decode.registries}
-        found |= {self.executors.kafka, self.executors.warehouse}
+        tasks = {self.executors.kafka, self.executors.warehouse}
+        found = {self.kafka.connection, self.warehouse, *self.registries, *tasks}
         return {conn_id for conn_id in found if conn_id}
+
+    @property
+    def named_transform(self) -> NamedTransform | None:
+        """The transform, as the file names it."""
+        if self.transform is None:
+            return None
+        targets = tuple(self.all_targets)
+        return NamedTransform(self.transform, self.transform_kind, targets, self.project)
 
     @property
     def for_readers(self) -> Self:

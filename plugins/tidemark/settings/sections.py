@@ -5,6 +5,7 @@
 
 import os
 import stat
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -84,6 +85,20 @@ class TransformKind(StrEnum):
 
     arrow = "arrow"
     dataframe = "dataframe"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTransform:
+    """A transform as the file names it; nothing is imported."""
+
+    function: str
+    """module:function."""
+    kind: TransformKind | None
+    """None: its annotations say it."""
+    targets: tuple[str, ...]
+    """The targets that it makes rows for, by name."""
+    project: Path
+    """Where it is imported from."""
 
 
 JOBS = "jobs"

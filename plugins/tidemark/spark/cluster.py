@@ -12,7 +12,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from tidemark.settings.connections import PREFIX, Connection
-from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import JOBS
 from tidemark.spark.errors import SparkEnvironmentMissing, SparkSecretMissing
 
@@ -46,14 +45,10 @@ class Cluster:
     """Whose modules the tasks import; None without a transform or decoder of the user's own."""
 
     @classmethod
-    def of(cls, pipeline: Pipeline) -> "Cluster":
-        """The cluster of a pipeline; its connection comes from the environment, if it is there."""
-        name = pipeline.spark.connection
-        known = os.environ.get(PREFIX + name.upper())
-        return cls(
-            Connection.from_env(name) if known else None,
-            pipeline.project if pipeline.has_code else None,
-        )
+    def of(cls, conn_id: str, project: Path | None) -> "Cluster":
+        """The cluster of a connection, which comes from the environment, if it is there."""
+        known = os.environ.get(PREFIX + conn_id.upper())
+        return cls(Connection.from_env(conn_id) if known else None, project)
 
     def settings(self, master: str, given: Mapping[str, str]) -> dict[str, str]:
         """Spark's settings for this master; what a submitter has `given` stands.

@@ -22,9 +22,6 @@ from pyspark.sql import SparkSession
 from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.postgres.parameters import postgres_parameters
-from tidemark.settings.connections import Connection
-from tidemark.settings.pipeline import Pipeline
 from tidemark.spark._direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark._failure import answers, failed, marked, new_token
 from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
@@ -43,7 +40,7 @@ from tidemark.spark.source import (
     source,
     wire_schema,
 )
-from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.specs import JobSpec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform, Transform, transform_of
 from tidemark.staging.tables import rows_read
 
@@ -299,22 +296,17 @@ class SparkExecutor:
             raise failed(error, self._token, is_jvm_gone=is_gone) from None
 
 
-def spark_executor(
-    pipeline: Pipeline, connections: Mapping[str, Connection], member: int
-) -> SparkExecutor:
-    """The executor of a pipeline's member, with the pipeline's transform.
+def spark_executor(spec: JobSpec) -> SparkExecutor:
+    """The executor of these jobs, with their transform.
 
     Raises:
         InvalidSettings, TransformFailed: the transform can't be imported, see `transform_of`.
     """
-    transform = transform_of(pipeline)
+    transform = transform_of(spec.transform)
     for_rows = not isinstance(transform, ArrowTransform | None)
-    return SparkExecutor(
-        read_spec(pipeline, connections, member),
-        transform,
-        lambda: context(
-            f"tidemark {pipeline.region}", for_rows=for_rows, cluster=Cluster.of(pipeline)
-        ),
-        tuple(pipeline.all_targets),
-        driver=postgres_parameters(connections[pipeline.warehouse]),
-    )
+
+    def start() -> SparkContext:
+        cluster = Cluster.of(spec.spark, spec.project)
+        return context(f"tidemark {spec.region}", for_rows=for_rows, cluster=cluster)
+
+    return SparkExecutor(spec.reading, transform, start, spec.targets, driver=spec.driver)

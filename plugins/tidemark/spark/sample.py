@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY
-from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.sections import NamedTransform
 from tidemark.spark._failure import failed, new_token
 from tidemark.spark._frame import transformed
 from tidemark.spark._plans import as_source, refuse_cuts
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def transformed_sample(
-    pipeline: Pipeline, rows: pa.Table, spark: Callable[[], "SparkSession"]
+    named: NamedTransform | None, rows: pa.Table, spark: Callable[[], "SparkSession"]
 ) -> dict[str, pa.Table]:
     """The rows of each target after the transform; Spark is asked for if it is one of DataFrames.
 
@@ -30,12 +30,12 @@ def transformed_sample(
         SchemaMismatch: its columns depend on the data.
         JobFailed: Spark failed.
     """
-    transform = transform_of(pipeline)
-    if transform is None:
+    transform = transform_of(named)
+    if named is None or transform is None:
         return {ONLY: rows}
     if isinstance(transform, ArrowTransform):
         return _of_arrow(transform, rows)
-    return _of_frames(transform, rows, tuple(pipeline.all_targets), spark())
+    return _of_frames(transform, rows, named.targets, spark())
 
 
 def _of_arrow(transform: ArrowTransform, rows: pa.Table) -> dict[str, pa.Table]:

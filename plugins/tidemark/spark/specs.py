@@ -1,7 +1,8 @@
-"""From a pipeline and its connections to what readers and writers need."""
+"""From a pipeline and its connections to what an executor needs, its readers and its writers."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,9 +13,11 @@ from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
+from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.sections import NamedTransform
 from tidemark.spark._writer import WriteSpec
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
@@ -24,9 +27,37 @@ NOWHERE = "http://registry.invalid"
 """A name that nobody can have (RFC 2606)."""
 
 
-def read_spec(
-    pipeline: Pipeline, connections: Mapping[str, Connection], member: int = 0
-) -> ReadSpec:
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What the jobs of a member's batches are made of."""
+
+    region: str
+    reading: ReadSpec
+    transform: NamedTransform | None
+    targets: tuple[str, ...]
+    """The names of those that rows are made for."""
+    spark: str
+    """The id of Spark's connection."""
+    project: Path | None
+    """Whose modules the tasks import; None without code of the user's own."""
+    driver: Mapping[str, str | int] = field(repr=False)
+    """How the driver reaches Postgres: not as its tasks do."""
+
+
+def job_spec(pipeline: Pipeline, endpoints: Endpoints, member: int = 0) -> JobSpec:
+    """The jobs of a pipeline's member; raises as `read_spec`."""
+    return JobSpec(
+        region=pipeline.region,
+        reading=read_spec(pipeline, endpoints, member),
+        transform=pipeline.named_transform,
+        targets=tuple(pipeline.all_targets),
+        spark=pipeline.spark.connection,
+        project=pipeline.project if pipeline.has_code else None,
+        driver=postgres_parameters(endpoints.warehouse),
+    )
+
+
+def read_spec(pipeline: Pipeline, endpoints: Endpoints, member: int = 0) -> ReadSpec:
     """How the pipeline's records are read; nothing is recorded until a batch is named.
 
     Readers name the region's group id, which needs no further ACL, and never join it.
@@ -34,12 +65,12 @@ def read_spec(
     Raises:
         InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
-    decoding = decoding_of(pipeline.decode, connections)
-    kafka = pipeline.executors.kafka or pipeline.kafka.connection
-    warehouse = pipeline.executors.warehouse or pipeline.warehouse
+    decoding = decoding_of(pipeline.decode, endpoints.registries)
+    kafka = endpoints.executors_kafka or endpoints.kafka
+    warehouse = endpoints.executors_warehouse or endpoints.warehouse
     return ReadSpec(
-        kafka=kafka_config(connections[kafka]) | {"group.id": pipeline.group},
-        postgres=postgres_parameters(connections[warehouse]),
+        kafka=kafka_config(kafka) | {"group.id": pipeline.group},
+        postgres=postgres_parameters(warehouse),
         decoding=decoding,
         fields=RecordDecoder(decoding).schema,
         metadata=tuple(map(str, pipeline.decode.metadata)),
@@ -50,15 +81,15 @@ def read_spec(
     )
 
 
-def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection]) -> Decoding:
+def decoding_of(settings: DecodeSettings, registries: Connections) -> Decoding:
     """What the pipeline's decoder is made of.
 
     Raises:
         InvalidSettings: a registry's connection can't be used.
     """
-    key = replace(_part(settings.key, connections), takes_null=True) if settings.key else None
+    key = replace(_part(settings.key, registries), takes_null=True) if settings.key else None
     return replace(
-        _part(settings, connections),
+        _part(settings, registries),
         takes_null=Metadata.tombstone in settings.metadata,
         envelope=settings.envelope and str(settings.envelope),
         placeholder=settings.placeholder,
@@ -78,8 +109,8 @@ def columns_given(settings: DecodeSettings) -> pa.Schema:
     return row_schema(fields, tuple(map(str, settings.metadata)))
 
 
-def _part(settings: FormatSettings, connections: Mapping[str, Connection]) -> Decoding:
-    registry = registry_config(connections[settings.registry]) if settings.registry else {}
+def _part(settings: FormatSettings, registries: Connections) -> Decoding:
+    registry = registry_config(registries[settings.registry]) if settings.registry else {}
     return Decoding(
         format=str(settings.format),  # plain texts: a task need not import the pipeline
         declared=arrow_schema(settings.declared) if settings.declared else pa.schema([]),

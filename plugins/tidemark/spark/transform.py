@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import pyarrow as pa
 
 from tidemark.model.batch import ONLY
-from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.sections import TransformKind
+from tidemark.settings.sections import NamedTransform, TransformKind
 from tidemark.spark._cause import cause
 from tidemark.spark.errors import (
     RowsKind,
@@ -185,25 +184,24 @@ FrameTransform = Callable[["DataFrame"], "DataFrame | Mapping[str, DataFrame]"]
 Transform = FrameTransform | ArrowTransform
 
 
-def transform_of(pipeline: Pipeline) -> Transform | None:
-    """The pipeline's transform; None where it names none.
+def transform_of(named: NamedTransform | None) -> Transform | None:
+    """The transform of this name; None without one.
 
     Raises:
         InvalidSettings: there is no such module or function, or its kind is not clear.
         TransformFailed: its module raises when it is imported.
     """
-    if pipeline.transform is None:
+    if named is None:
         return None
-    module, _, name = pipeline.transform.partition(":")
+    module, _, name = named.function.partition(":")
     try:
-        found: Any = getattr(_imported(module, pipeline.transform), name)
+        found: Any = getattr(_imported(module, named.function), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise TransformNotFound(
-            transform=pipeline.transform, cause=str(error), project=str(pipeline.project)
+            transform=named.function, cause=str(error), project=str(named.project)
         ) from error
-    kind = kind_of(found, pipeline.transform, pipeline.transform_kind)
-    if kind is TransformKind.arrow:
-        return ArrowTransform(found, tuple(pipeline.all_targets))
+    if kind_of(found, named.function, named.kind) is TransformKind.arrow:
+        return ArrowTransform(found, named.targets)
     transform: FrameTransform = found
     return transform
 

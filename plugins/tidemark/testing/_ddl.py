@@ -44,7 +44,7 @@ def ddl_faults(pipeline: str | Path, ddl: str) -> list[str]:
     refuse_registered(loaded)
     find_project(loaded.project)
     none = pa.Table.from_batches([], columns_given(loaded.decode))
-    made = transformed_sample(loaded, none, spark_session)
+    made = transformed_sample(loaded.named_transform, none, spark_session)
     writers = writers_of(loaded, {name: rows.schema for name, rows in made.items()})
     with _empty_database() as cursor:
         _run(cursor, ddl)

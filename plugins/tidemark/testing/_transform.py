@@ -122,7 +122,8 @@ def run_transform(
     topic = _first_topic(loaded)
     messages = [record_of(one).message(topic, index) for index, one in enumerate(records)]
     rows, letters = decode_block(decoder, messages, schema)
-    made = transformed_sample(loaded, pa.Table.from_batches([rows], schema), spark_session)
+    table = pa.Table.from_batches([rows], schema)
+    made = transformed_sample(loaded.named_transform, table, spark_session)
     return Made({name: table.to_pylist() for name, table in made.items()}, letters)
 
 

@@ -21,10 +21,10 @@ from tidemark.model.state import RegionState
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.member import ExecutorOf
-from tidemark.runs.region import Connections, Region, facts_left, region_of
+from tidemark.runs.region import Region, facts_left, region_of
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import CutLetterNotWhole
-from tidemark.staging.target import Target
 from tidemark.verify._comparison import (
     MEMBER,
     Begun,
@@ -176,12 +176,12 @@ def verify(
         SchemaMismatch: the transform returns columns that the target lacks.
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
-        state, made_with = region.state(), region.with_kept_columns().pipeline
+        state = region.state()
         chosen = LedgerQueries(region.ledger.engine).checkpoints(region.name, last)[::-1]
-        whole = whole_of(region.ledger.engine, region.name, targets_of(pipeline))
+        whole = whole_of(region.ledger.engine, region.name, region.targets)
         tell(None, len(chosen))
         proofs = []
-        with _executor(made_with, connections, executor_of) as executor:
+        with _executor(region.with_kept_columns(), executor_of) as executor:
             prover = _prover(region, scratch, state, whole, executor)
             for proof in prover.proofs(chosen):
                 proofs.append(proof)
@@ -210,15 +210,13 @@ def _skipped(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Itera
 
 
 @contextmanager
-def _executor(
-    pipeline: Pipeline, connections: Connections, executor_of: ExecutorOf
-) -> Iterator[Callable[[], JobExecutor]]:
+def _executor(region: Region, executor_of: ExecutorOf) -> Iterator[Callable[[], JobExecutor]]:
     """One executor, started when it is first asked for; closed at the end."""
     started: list[JobExecutor] = []
 
     def executor() -> JobExecutor:
         if not started:
-            started.append(executor_of(pipeline, connections, MEMBER))
+            started.append(executor_of(region.job_spec(MEMBER)))
         return started[0]
 
     try:
@@ -239,10 +237,5 @@ def _prover(
     facts = facts_left(region.broker, topics)
     if facts.topic_ids:
         check_cluster(region.name, state.cluster_id, facts)
-    comparison = Comparison(region, scratch, targets_of(region.pipeline), executor)
+    comparison = Comparison(region, scratch, region.targets, executor)
     return Prover(comparison, facts, whole)
-
-
-def targets_of(pipeline: Pipeline) -> tuple[Target, ...]:
-    """The tables that are compared."""
-    return tuple(Target.parse(table, name) for name, table in pipeline.tables.items())

@@ -7,10 +7,11 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import Measured
 from tidemark.model.state import Run
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.region import Connections, ledger_of
+from tidemark.runs.region import ledger_of
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
-from tidemark.settings.decode import KEY_PREFIX
+from tidemark.settings.decode import KEY_PREFIX, DecodeSettings
+from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.target import Target
@@ -47,48 +48,41 @@ def lineage_of(
     Raises:
         TidemarkError: the ledger can't be asked.
     """
-    with ledger_of(connections[pipeline.warehouse]) as ledger:
+    kafka, warehouse = connections[pipeline.kafka.connection], connections[pipeline.warehouse]
+    with ledger_of(warehouse) as ledger:
         run, state = ledger.run_of(pipeline.region, run_id), ledger.region_state(pipeline.region)
         if run is None or state is None:
             return None
         opened = kept(pipeline, state) if state.epoch == run.epoch else pipeline
-        fields = _fields(opened)
-        topics = tuple(_topics(opened, connections, ledger, run, fields, counts=counts))
-        tables = tuple(_tables(opened, connections, ledger, run, counts=counts))
+        fields = _fields(opened.decode)
+        topics = tuple(_topics(kafka_namespace(kafka), ledger, run, fields, counts=counts))
+        tables = tuple(_tables(warehouse, opened.tables, ledger, run, counts=counts))
     is_plain = opened.transform is None and not opened.decode.has_own
     found = {name for table in tables for name in table.columns} & fields.keys()
     return Lineage(topics, tables, tuple(sorted(found)) if is_plain else ())
 
 
-def _fields(pipeline: Pipeline) -> dict[str, str]:
+def _fields(decode: DecodeSettings) -> dict[str, str]:
     """What is declared of a record's value and key, as the columns are called."""
-    key = pipeline.decode.key.declared if pipeline.decode.key else {}
-    return pipeline.decode.declared | {f"{KEY_PREFIX}{name}": kind for name, kind in key.items()}
+    key = decode.key.declared if decode.key else {}
+    return decode.declared | {f"{KEY_PREFIX}{name}": kind for name, kind in key.items()}
 
 
 def _topics(
-    pipeline: Pipeline,
-    connections: Connections,
-    ledger: Ledger,
-    run: Run,
-    fields: Mapping[str, str],
-    *,
-    counts: bool,
+    place: str, ledger: Ledger, run: Run, fields: Mapping[str, str], *, counts: bool
 ) -> Iterator[Dataset]:
-    place = kafka_namespace(connections[pipeline.kafka.connection])
-    read = Measured(ledger.engine).published_records(pipeline.region, run.epoch) if counts else {}
-    targets = ledger.target_offsets(pipeline.region, run.epoch)
+    read = Measured(ledger.engine).published_records(run.region, run.epoch) if counts else {}
+    targets = ledger.target_offsets(run.region, run.epoch)
     for topic in sorted({where.topic for where in targets}):
         yield Dataset(place, topic, fields, read.get(topic, 0) if counts else None)
 
 
 def _tables(
-    pipeline: Pipeline, connections: Connections, ledger: Ledger, run: Run, *, counts: bool
+    warehouse: Connection, tables: Mapping[str, str], ledger: Ledger, run: Run, *, counts: bool
 ) -> Iterator[Dataset]:
-    warehouse = connections[pipeline.warehouse]
     place = postgres_namespace(warehouse)
-    moved = Measured(ledger.engine).published_rows(pipeline.region, run.epoch) if counts else {}
-    for name, table in pipeline.tables.items():
+    moved = Measured(ledger.engine).published_rows(run.region, run.epoch) if counts else {}
+    for name, table in tables.items():
         target = Target.parse(table, name)
         with autocommit(ledger.engine) as cursor:
             found = find_columns(cursor, target.schema, target.table)

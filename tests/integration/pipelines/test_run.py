@@ -151,7 +151,8 @@ def test_a_retry_beside_its_living_predecessor_is_one_more_member(world: World) 
     def retry(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         world.after = lambda *_: None
         other = replace(world, executors=[])
-        staged = other.executor_of(other.pipeline, other.connections, executor.member + 1000)
+        reading = replace(executor.job.reading, member=executor.member + 1000)
+        staged = other.executor_of(replace(executor.job, reading=reading))
         second.append(staged.drain(batch, spans))
 
     world.after = retry

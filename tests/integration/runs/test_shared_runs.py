@@ -30,6 +30,8 @@ from tidemark.runs._stall import FOREIGN_SECONDS
 from tidemark.runs.errors import MemberFenced, RunStalled
 from tidemark.runs.retire import retire
 from tidemark.runs.targets import writers_of
+from tidemark.settings.endpoints import Endpoints
+from tidemark.spark.specs import job_spec
 from tidemark.staging.tables import complete_reads
 
 SECONDS = 120
@@ -217,7 +219,8 @@ def drain_whole_plan(world: World) -> None:
     ledger = world.ledger()
     [batch] = ledger.unpublished_batches(world.region)
     number = ledger.register_member(world.region, batch.epoch, uuid4(), "another")
-    executor = LocalExecutor(world.pipeline, world.connections, number)
+    endpoints = Endpoints.of(world.pipeline, world.connections)
+    executor = LocalExecutor(job_spec(world.pipeline, endpoints, number))
     spans = [planned.span for planned in batch.spans]
     winners = executor.drain(batch, spans)
     with transaction(ledger.engine, "reads") as cursor:

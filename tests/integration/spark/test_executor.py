@@ -35,9 +35,7 @@ from tidemark.kafka.errors import CorruptRange
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.errors import StagingDiscarded
-from tidemark.runs.region import Connections
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import (
     SparkJobCancelled,
     SparkJobFailed,
@@ -49,7 +47,7 @@ from tidemark.spark.executor import SparkExecutor, spark_executor
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying
 from tidemark.spark.source import source
-from tidemark.spark.specs import read_spec
+from tidemark.spark.specs import JobSpec
 from tidemark.spark.transform import ArrowTransform, Transform
 from tidemark.staging._row_errors import ValueUnstorable
 from tidemark_local.stack import LocalStack
@@ -260,9 +258,8 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
 ) -> None:
     """B16: the client's own assertion fails; the range that it names can be left out."""
 
-    def executor_of(pipeline: Pipeline, connections: Connections, member: int) -> KeptSpark:
-        spec = read_spec(pipeline, connections, member)
-        return KeptSpark(spec, None, lambda: spark.sparkContext)
+    def executor_of(spec: JobSpec) -> KeptSpark:
+        return KeptSpark(spec.reading, None, lambda: spark.sparkContext)
 
     world.settings = {"decode": {"format": "raw", "schema": {}}}
     fill(world.kafka, world.topic, value=DEADLY)

@@ -30,6 +30,7 @@ from tidemark.postgres.errors import PostgresRightMissing, StagedRowsGone
 from tidemark.postgres.session import Cursor
 from tidemark.protocol.publish import Result
 from tidemark.runs.member import job_of
+from tidemark.runs.region import region_of
 from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import (
@@ -545,7 +546,10 @@ def test_without_coordinates_the_setting_is_refused_at_the_start(
         def close(self) -> None: ...
 
     world.settings = {"target": {"on_refused": "dead_letter"}}
-    with pytest.raises(RowsLackCoordinates) as caught:
-        job_of(world.pipeline, world.ledger(), Executor)  # type: ignore[arg-type]
+    with (
+        region_of(world.pipeline, world.connections) as region,
+        pytest.raises(RowsLackCoordinates) as caught,
+    ):
+        job_of(region, 1, lambda _: Executor())  # type: ignore[arg-type,return-value]
     assert [*map(str, caught.value.missing)] == ["kafka_offset"]
     assert missing_coordinates(columns_of(SCHEMA)) == []

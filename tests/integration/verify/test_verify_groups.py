@@ -18,6 +18,7 @@ from tests.support.world import World
 from tidemark.errors import DataLost
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
+from tidemark.spark.specs import JobSpec
 from tidemark.verify import _comparison
 from tidemark.verify.report import Kind, Report
 from tidemark.verify.verify import verify
@@ -110,8 +111,8 @@ class Unsure(LocalExecutor):
 def test_a_transform_that_looks_at_several_records_is_proven_batch_by_batch(many: World) -> None:
     executors: list[Unsure] = []
 
-    def unsure(*arguments: Any) -> Unsure:
-        executors.append(Unsure(*arguments))
+    def unsure(spec: JobSpec) -> Unsure:
+        executors.append(Unsure(spec))
         return executors[0]
 
     assert verify(many.pipeline, many.connections, executor_of=unsure).wrong == 0

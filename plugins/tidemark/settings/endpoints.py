@@ -1,0 +1,41 @@
+"""A pipeline's connections by their use: here alone the ids of its file meet connections."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
+
+Connections = Mapping[str, Connection]
+"""By id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """Where a pipeline's drivers connect to, and the tasks of Spark."""
+
+    kafka: Connection
+    warehouse: Connection
+    executors_kafka: Connection | None
+    """As whom tasks log in; None: as the drivers."""
+    executors_warehouse: Connection | None
+    """See executors_kafka."""
+    registries: Connections
+    """Of schemas, by id."""
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, connections: Connections) -> Self:
+        """Those that the pipeline names.
+
+        Raises:
+            KeyError: one is not given.
+        """
+        tasks = pipeline.executors
+        return cls(
+            kafka=connections[pipeline.kafka.connection],
+            warehouse=connections[pipeline.warehouse],
+            executors_kafka=connections[tasks.kafka] if tasks.kafka else None,
+            executors_warehouse=connections[tasks.warehouse] if tasks.warehouse else None,
+            registries={conn_id: connections[conn_id] for conn_id in pipeline.registries},
+        )
