@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
-from tidemark.cli.output import brief, cut, inert, text_of
+from tidemark.cli.output import cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY, Attempt
@@ -24,6 +24,7 @@ from tidemark.model.plain import plain
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
+from tidemark.views.status import brief
 from tidemark_local.stack import LocalStack
 
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}

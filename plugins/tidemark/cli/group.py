@@ -7,7 +7,6 @@ from tidemark.cli.output import (
     Format,
     ResultFormat,
     Verbose,
-    brief,
     print_json,
     print_line,
     print_table,
@@ -16,11 +15,11 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import plain
 from tidemark.runs.region import region_of
-from tidemark.views.group_health import health_of
-from tidemark.views.status import ENDED, place
+from tidemark.views.group_health import FOREIGN, health_of
+from tidemark.views.status import ENDED, brief, place
 
 if TYPE_CHECKING:
-    from tidemark.views.group_health import GroupHealth, HeldUp
+    from tidemark.views.group_health import GroupHealth
     from tidemark.views.status import MemberHealth
 
 
@@ -83,8 +82,9 @@ def _print(found: "GroupHealth") -> None:
             [(place(p), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift) for p in found.partitions],
         )
     print_line("")
-    strange = any(one.kind == "foreign" for one in found.members)
-    print_line(_verdict(found), style="red" if strange else "")
+    if found.foreign:
+        print_line(f"{', '.join(found.foreign)}: {FOREIGN}", style="red")
+    print_line(found.waits)
 
 
 def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
@@ -106,20 +106,3 @@ def _member(one: "MemberHealth") -> tuple[object, ...]:
     state = f"{one.state}, not in the group" if is_missing else one.state
     host = (one.host or "").lstrip("/")
     return name, state, brief(one.partitions), one.drain_ms, one.drain_ms_max, seen, host
-
-
-def _verdict(found: "GroupHealth") -> str:
-    foreign = [one.label for one in found.members if one.kind == "foreign"]
-    stranger = f"foreign in the group: {', '.join(foreign)}. " if foreign else ""
-    if found.held_up is not None:
-        return f"{stranger}batch {found.unpublished_seq} {_waits(found.held_up)}"
-    if found.unpublished_seq is not None:
-        return f"{stranger}batch {found.unpublished_seq}: all spans are claimed"
-    return f"{stranger}nothing is waiting: no batch is unpublished"
-
-
-def _waits(held_up: "HeldUp") -> str:
-    where = brief(held_up.partitions)
-    if held_up.by is None:
-        return f"waits for {where}: nobody holds them, for {held_up.seconds} s"
-    return f"waits for {held_up.by}, which holds {where}, for {held_up.seconds} s"

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import plain
 
 PIPE_WIDTH = 1000
@@ -94,12 +93,6 @@ def flowing(text: str | None) -> str:
 def cut(text: str, length: int) -> str:
     """At most `length` characters, the last one an ellipsis where some are missing."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def brief(partitions: Iterable[str]) -> str:
-    """Partitions rendered `flights[3]`, in ranges."""
-    parts = (text.rstrip("]").rpartition("[") for text in partitions)
-    return in_ranges(TopicPartition(topic, int(number)) for topic, _, number in parts)
 
 
 def print_json(value: object) -> None:

@@ -11,7 +11,6 @@ from tidemark.cli.output import (
     Format,
     ResultFormat,
     Verbose,
-    brief,
     print_json,
     print_line,
     print_table,
@@ -30,11 +29,11 @@ from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 from tidemark.runs.region import region_of
 from tidemark.settings.errors import NameChanged
-from tidemark.views.status import in_ledger, members_of
+from tidemark.views.status import brief, in_ledger, members_of
 
 if TYPE_CHECKING:
     from tidemark.admin.reset import ResetReport
-    from tidemark.runs.region import Connections
+    from tidemark.settings.endpoints import Connections
     from tidemark.settings.pipeline import Pipeline
     from tidemark.views.status import MemberHealth
 

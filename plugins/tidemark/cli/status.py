@@ -21,7 +21,6 @@ from tidemark.cli.output import (
     Format,
     ResultFormat,
     Verbose,
-    brief,
     cut,
     print_json,
     print_line,
@@ -32,7 +31,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.model.plain import amount, plain
-from tidemark.views.status import ENDED, RegionStatus, TargetStatus, place, total
+from tidemark.views.status import ENDED, RegionStatus, TargetStatus, brief, place, total
 from tidemark.views.verdict import Level, verdict_of
 
 if TYPE_CHECKING:

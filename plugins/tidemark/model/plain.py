@@ -30,3 +30,14 @@ def amount(count: int, one: str) -> str:
     if count == 1:
         return f"1 {one}"
     return f"{count:,} {one}{'es' if one.endswith('ch') else 's'}"
+
+
+def age(seconds: float) -> str:
+    """In two units at most: 45 s, 12 min, 3 h 5 min, 2 d 4 h."""
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    minutes, hours = whole // 60, whole // 3600
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

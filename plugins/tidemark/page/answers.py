@@ -14,7 +14,8 @@ from tidemark.admin.reset import ResetReport, RewindOrder, rewind_region, seq_of
 from tidemark.admin.reset import dry_run as dry_run_to_head
 from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
-from tidemark.page.html import age, fitting, page, readable
+from tidemark.model.plain import age
+from tidemark.page.html import fitting, page, readable
 from tidemark.page.lags import charts, lags, past
 from tidemark.page.ledgers import impatient, next_offsets, standings
 from tidemark.page.question import PATIENCE, Answer, Given, Question, connection, connections_of
@@ -23,7 +24,7 @@ from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
 from tidemark.protocol.reset import destination
 from tidemark.runs.region import ledger_of, region_of
-from tidemark.views.group_health import health_of
+from tidemark.views.group_health import FOREIGN, health_of
 from tidemark.views.status import oldest_age
 
 STATEMENT_SECONDS = 20
@@ -107,7 +108,7 @@ def _now(regions: Regions, given: Given) -> Answer:
         region.broker.ping(PATIENCE)
         health = health_of(region)
         oldest = oldest_age(region.broker, health.partitions, int(time() * 1000))
-        return _html("now.html", health=health, oldest=oldest, seen=seen)
+        return _html("now.html", health=health, foreign=FOREIGN, oldest=oldest, seen=seen)
 
 
 def _dry_run(regions: Regions, given: Given, to: str) -> Answer:

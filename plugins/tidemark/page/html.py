@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from tidemark import __version__
 from tidemark.ledger.history import ShownLetter
-from tidemark.model.plain import amount, plain
+from tidemark.model.plain import age, amount, plain
 
 _FRAMED = 5
 """Bytes of a schema id: a zero, then the id."""
@@ -206,19 +206,6 @@ def _number(value: float | None) -> str:
     return _EMPTY if value is None else f"{value:,}"
 
 
-def age(seconds: float | None) -> str:
-    """Two units at most: 45 s, 12 min, 3 h 5 min, 2 d 4 h."""
-    if seconds is None:
-        return _EMPTY
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    minutes, hours = whole // 60, whole // 3600
-    if minutes < 120:
-        return f"{minutes} min"
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
-
-
 def _seconds(value: float | None) -> str:
     return _EMPTY if value is None else f"{value:,.1f}"
 
@@ -251,7 +238,7 @@ _environment = Environment(
 _environment.filters |= {
     "number": _number,
     "amount": amount,
-    "age": age,
+    "age": lambda seconds: _EMPTY if seconds is None else age(seconds),
     "seconds": _seconds,
     "time": _time,
     "as_json": as_json,

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plain import age
 from tidemark.views.status import (
     MemberHealth,
     PartitionStatus,
+    brief,
     in_ledger,
     members_of,
     place,
@@ -18,6 +20,10 @@ from tidemark.views.status import (
 
 if TYPE_CHECKING:
     from tidemark.runs.region import Region
+
+
+FOREIGN = "FOREIGN, no member of the region; stop it, or give the region a kafka.group of its own"
+"""Of a consumer that holds partitions and drains none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,12 @@ class HeldUp:
     partitions: tuple[str, ...]
     since: datetime
     seconds: int
+
+    def __str__(self) -> str:
+        where, long = brief(self.partitions), age(self.seconds)
+        if self.by is None:
+            return f"{where}: nobody holds them, for {long}"
+        return f"{self.by}, which holds {where}, for {long}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,20 @@ class GroupHealth:
     def kafka_lag(self) -> int | None:
         """Offsets that the group has not passed, as Kafka's own tools tell it."""
         return total(one.kafka_lag for one in self.partitions)
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Who is in the group and no member of the region."""
+        return tuple(one.label for one in self.members if one.kind == "foreign")
+
+    @property
+    def waits(self) -> str:
+        """What the region waits for, in a sentence."""
+        if self.held_up is not None:
+            return f"batch {self.unpublished_seq} waits for {self.held_up}"
+        if self.unpublished_seq is not None:
+            return f"batch {self.unpublished_seq}: all spans are claimed"
+        return "nothing is waiting: no batch is unpublished"
 
     @property
     def drifting(self) -> int:

@@ -14,7 +14,7 @@ from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.sending import unsent, withheld_seqs
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.output import Topics
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import Region, facts_left
@@ -203,6 +203,12 @@ def with_group(region: Region, found: RegionStatus) -> RegionStatus:
 def place(one: "PartitionStatus | TopicPartition") -> str:
     """The partition as logs and errors name it."""
     return f"{one.topic}[{one.partition}]"
+
+
+def brief(places: Iterable[str]) -> str:
+    """Partitions that are named so, in ranges: `flights[0-3]`."""
+    parts = (text.rstrip("]").rpartition("[") for text in places)
+    return in_ranges(TopicPartition(topic, int(number)) for topic, _, number in parts)
 
 
 def _targets(region: Region, rows: dict[str, int], since: int) -> "Iterator[TargetStatus]":
