@@ -12,10 +12,11 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support.schemas import validate
 from typer.testing import CliRunner
 
+from tidemark.check.inert import inert
 from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
-from tidemark.cli.output import cut, inert, text_of
+from tidemark.cli.output import cut, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY, Attempt

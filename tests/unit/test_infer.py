@@ -10,7 +10,7 @@ from tests.support.protobuf import as_set, entry, enum, field, file, message
 from tests.unit.test_avro import COLOURS, DECIMAL, INNER, SIXTEEN, TIME, Known, logical, record
 from tests.unit.test_pipeline import MINIMAL
 
-from tidemark.cli.first_records import Inferred
+from tidemark.check.first_records import Inferred
 from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode._avro import AvroDecoder
 from tidemark.decode.infer import inferred

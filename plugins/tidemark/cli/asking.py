@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tidemark.cli.errors import as_tidemark_error, error_line
+from tidemark.check.errors import as_tidemark_error
+from tidemark.cli.errors import error_line
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.runs.region import region_of

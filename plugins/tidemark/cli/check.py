@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.check.inert import inert
 from tidemark.cli.check_job import inferred_findings, job_findings, region_findings
 from tidemark.cli.check_kafka import encryption_findings, kafka_findings, output_findings
 from tidemark.cli.check_postgres import postgres_findings
@@ -16,7 +17,6 @@ from tidemark.cli.output import (
     screen,
     spinning,
 )
-from tidemark.cli.output import inert as _inert
 from tidemark.cli.project import PipelineFile
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
@@ -91,9 +91,9 @@ def _print(region: str, found: "list[Finding]", failed: int) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for one in found:
         mark, style = MARKS[one.state]
-        text = Text("\n".join(map(_inert, one.fact.split("\n"))))
+        text = Text("\n".join(map(inert, one.fact.split("\n"))))
         if one.remedy:
-            text.append("\n→ " + "\n".join(map(_inert, one.remedy.split("\n"))), style="bold")
+            text.append("\n→ " + "\n".join(map(inert, one.remedy.split("\n"))), style="bold")
         table.add_row(Text(mark, style=style), Text(one.check), text)
     screen().print(table)
     warned = sum(one.state == "warned" for one in found)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidemark.check.first_records import inferred_of
 from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
-from tidemark.cli.first_records import inferred_of
 from tidemark.cli.project import connections_of, prepare_spark, started_spark
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
@@ -64,7 +64,7 @@ def inferred_findings(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _inferred(pipeline: Pipeline) -> str:
-    found = inferred_of(pipeline, RECORDS)
+    found = inferred_of(pipeline, connections_of(pipeline), RECORDS)
     raise Doubtful(
         f"schema: infer; the first {found.records} records have these fields:\n{found.text}",
         "look at each type and paste them; the region, the transform and the target are checked"

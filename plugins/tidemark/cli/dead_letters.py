@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.dead_letters import as_line, export_letters, purge_letters
+from tidemark.check.inert import inert
 from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.letter_filter import (
     Partition,
@@ -24,7 +25,6 @@ from tidemark.cli.output import (
     ResultFormat,
     Verbose,
     cut,
-    inert,
     moving,
     print_json,
     print_line,

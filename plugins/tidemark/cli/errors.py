@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tidemark.cli.faults import KafkaClientFailed
-from tidemark.cli.output import inert, is_json, print_json
+from tidemark.check.errors import as_tidemark_error
+from tidemark.check.inert import inert
+from tidemark.cli.output import is_json, print_json
 from tidemark.cli.project import whence
 from tidemark.errors import TidemarkError, by_code, error_as_dict
 
@@ -77,25 +78,6 @@ def tell(text: str, style: str = "") -> None:
     lines = "\n".join(map(inert, text.split("\n")))
     console = Console(stderr=True, highlight=False)
     console.print(Text(lines, style=style if sys.stderr.isatty() else ""), soft_wrap=True)
-
-
-def as_tidemark_error(error: Exception) -> TidemarkError | None:
-    """An error of SQLAlchemy, psycopg2 or Kafka that nobody translated; None for a defect."""
-    with suppress(ImportError):
-        import psycopg2
-        from confluent_kafka import KafkaException
-        from sqlalchemy.exc import DBAPIError
-
-        from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
-
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        if isinstance(cause, NO_ANSWER):
-            return unreachable(cause)
-        if isinstance(cause, psycopg2.Error):
-            return refusal(cause)
-        if isinstance(cause, KafkaException):
-            return KafkaClientFailed(cause=cause.args[0].str())
-    return None
 
 
 def exit_codes() -> str:

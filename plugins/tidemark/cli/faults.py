@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.errors import InvalidSettings, Refused
 from tidemark.settings.fault_texts import did_you_mean
 
 START = "`make up` (or `tidemark local up`) starts it"
@@ -176,15 +176,6 @@ class ConnectionNowhere(InvalidSettings):
         return f"{self.cause}; {found}: {START}"
 
 
-class KafkaClientFailed(Unreachable):
-    """Kafka's client raised what no other room has translated."""
-
-    cause: str
-
-    def __str__(self) -> str:
-        return f"Kafka: {self.cause}; check the Kafka connection"
-
-
 class NameOfAnotherFile(Refused):
     """A region's new name is that of another pipeline file, with another group."""
 
@@ -223,28 +214,6 @@ class OffsetsNotReadable(Refused):
         return (
             f"region {self.region}: the offsets of checkpoint {self.seq} are not exported: the"
             f" records after it can't be read again as they were. {self.cause}"
-        )
-
-
-class NoSchemaInferred(InvalidSettings):
-    """The first records do not tell their schema."""
-
-    cause: str
-
-    def __str__(self) -> str:
-        return f"no schema can be inferred: {self.cause}"
-
-
-class NoFieldInferred(InvalidSettings):
-    """The first records tell no field."""
-
-    values: int
-    """That were looked at."""
-
-    def __str__(self) -> str:
-        return (
-            f"no schema can be inferred: {self.values} values of the first records tell no field."
-            " Read more with --limit, or declare the fields"
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemark.cli.errors import as_tidemark_error
+from tidemark.check.errors import as_tidemark_error
 from tidemark.errors import TidemarkError
 
 

@@ -16,6 +16,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from tidemark.check.first_records import Preview, preview_of, raw_records
+from tidemark.check.inert import inert
 from tidemark.cli.faults import (
     DraftRefused,
     FileNotWritten,
@@ -26,19 +28,17 @@ from tidemark.cli.faults import (
     TopicToReadMissing,
     TransformKindUnknown,
 )
-from tidemark.cli.first_records import Preview, preview_of, raw_records
 from tidemark.cli.new_pipeline import TESTING, NewPipeline, mode, upserting
 from tidemark.cli.output import (
     Format,
     ResultFormat,
     Verbose,
-    inert,
     print_json,
     print_line,
     print_table,
     spinning,
 )
-from tidemark.cli.project import connection, pipelines_in
+from tidemark.cli.project import connection, connections_of, pipelines_in, prepare_spark
 from tidemark.cli.proposal import Proposal, proposal
 from tidemark.decode.infer import NOTHING
 from tidemark.decode.port import Reason
@@ -155,7 +155,8 @@ def _proposed(new: NewPipeline, limit: int, registry: str | None, *, as_bytes: b
     known = connection(registry) if registry else None
     topics = tuple(new.draft["kafka"]["topics"])
     try:
-        records = raw_records(_drafted(new.draft, {"format": "raw"}), limit)
+        drafted = _drafted(new.draft, {"format": "raw"})
+        records = raw_records(drafted, connections_of(drafted), limit)
     except KafkaTopicMissing as error:
         raise TopicToReadMissing(topic=topics[0]) from error
     try:
@@ -166,7 +167,9 @@ def _proposed(new: NewPipeline, limit: int, registry: str | None, *, as_bytes: b
 
 def _tried(new: NewPipeline, found: Proposal, limit: int) -> Preview:
     """What becomes of the first records, decoded as proposed."""
-    return preview_of(_drafted(new.draft, found.section), limit)
+    drafted = _drafted(new.draft, found.section)
+    prepare_spark(drafted)
+    return preview_of(drafted, connections_of(drafted), limit)
 
 
 LEFT_OUT = (

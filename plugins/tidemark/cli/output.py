@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemark.check.inert import inert
 from tidemark.model.plain import plain
 
 PIPE_WIDTH = 1000
@@ -67,11 +68,6 @@ Verbose = Annotated[
         help="Say on stderr what is done, and where connections come from.",
     ),
 ]
-
-
-def inert(text: object) -> str:
-    r"""The text without power over a terminal: what is not printable is escaped (`\x1b`)."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def text_of(data: bytes | None) -> str | None:

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.first_records import inferred_of, preview_of
+from tidemark.check.first_records import inferred_of, preview_of
+from tidemark.check.inert import inert
 from tidemark.cli.output import (
     Format,
     ResultFormat,
     Verbose,
     cut,
-    inert,
     print_json,
     print_line,
     print_table,
@@ -18,7 +18,7 @@ from tidemark.cli.output import (
     spinning,
     text_of,
 )
-from tidemark.cli.project import PipelineFile
+from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import amount, plain
 from tidemark.settings.pipeline import Pipeline
@@ -51,7 +51,8 @@ def preview(
         _print_inferred(loaded, limit, output)
         return
     with spinning("reading"):
-        found = preview_of(loaded, limit)
+        prepare_spark(loaded)
+        found = preview_of(loaded, connections_of(loaded), limit)
     if output is ResultFormat.json:
         letters = [plain(letter) for letter in found.dead_letters]
         rows = {name: table.to_pylist() for name, table in found.rows.items()}
@@ -68,7 +69,7 @@ def preview(
 
 def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> None:
     with spinning("reading"):
-        found = inferred_of(pipeline, limit)
+        found = inferred_of(pipeline, connections_of(pipeline), limit)
     if output is ResultFormat.json:
         print_json({"records": found.records, "inferred": found.fields})
         return

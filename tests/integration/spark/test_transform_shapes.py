@@ -20,13 +20,14 @@ from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.topics import create_topic
 
+from tidemark.check.first_records import preview_of
 from tidemark.cli.check_job import job_findings
 from tidemark.cli.findings import State
-from tidemark.cli.first_records import preview_of
 from tidemark.errors import IncompleteRead
 from tidemark.model.batch import ONLY
 from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
+from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import _frame
 from tidemark.spark import executor as executors
@@ -300,8 +301,18 @@ def nothing(rows): rows.show()
 
 
 @pytest.fixture
+def connections(batches: Batches) -> dict[str, Connection]:
+    found = kafka_connection(batches.kafka), postgres_connection(batches.warehouse)
+    return {one.conn_id: one for one in found}
+
+
+@pytest.fixture
 def pipeline(
-    tmp_path: Path, batches: Batches, spans: list[Span], spark: SparkSession, monkeypatch: Any
+    tmp_path: Path,
+    connections: dict[str, Connection],
+    spans: list[Span],
+    spark: SparkSession,
+    monkeypatch: Any,
 ) -> Callable[[str], Pipeline]:
     """A pipeline with this transform, as the commands know it; they share one Spark."""
     module = f"faulty_{uuid4().hex[:8]}"
@@ -311,7 +322,7 @@ def pipeline(
     monkeypatch.setattr(SparkExecutor, "close", lambda self: None)
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for one in (kafka_connection(batches.kafka), postgres_connection(batches.warehouse)):
+    for one in connections.values():
         monkeypatch.setenv(*one.to_env())
     return lambda transform: Pipeline.model_validate(
         {
@@ -335,13 +346,15 @@ def project(pipeline: Any) -> Callable[[str], dict[str, tuple[State, str]]]:
     return found
 
 
-def test_a_preview_says_what_became_of_each_record_and_refuses_as_a_run_does(pipeline: Any) -> None:
-    found = preview_of(pipeline(":drops"), 20)
+def test_a_preview_says_what_became_of_each_record_and_refuses_as_a_run_does(
+    pipeline: Any, connections: dict[str, Connection]
+) -> None:
+    found = preview_of(pipeline(":drops"), connections, 20)
     assert found.text == "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
     with pytest.raises(TransformCutsRows):
-        preview_of(pipeline(":cuts"), 20)
+        preview_of(pipeline(":cuts"), connections, 20)
     with pytest.raises(TransformReturnedOther):
-        preview_of(pipeline(":nothing"), 20)
+        preview_of(pipeline(":nothing"), connections, 20)
 
 
 def test_check_refuses_and_warns_as_a_run_does(project: Any) -> None:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import yaml
 
-from tidemark.cli.faults import NoFieldInferred, NoSchemaInferred
-from tidemark.cli.output import inert
-from tidemark.cli.project import connections_of, prepare_spark
+from tidemark.check.errors import NoFieldInferred, NoSchemaInferred
+from tidemark.check.inert import inert
 from tidemark.decode.framing import KEY, VALUE, HeaderIds
 from tidemark.decode.infer import inferred
 from tidemark.decode.port import Decoding, Refusal
@@ -23,8 +22,9 @@ from tidemark.model.offsets import Span
 from tidemark.model.plain import amount
 from tidemark.model.plan import plan
 from tidemark.runs.fit import with_columns_in_use
+
 from tidemark.settings.decode import DecodeSettings
-from tidemark.settings.endpoints import Endpoints
+from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.sample import transformed_sample
@@ -75,25 +75,26 @@ class Preview:
         return f"{read}: {amount(rows, 'row')}{added}{dropped}, {letters}"
 
 
-def preview_of(given: Pipeline, limit: int) -> Preview:
-    """What becomes of the first `limit` records."""
-    prepare_spark(given)
-    pipeline = with_columns_in_use(given, connections_of(given))
-    rows, letters = _decoded(pipeline, limit)
+def preview_of(given: Pipeline, connections: Connections, limit: int) -> Preview:
+    """What becomes of the first `limit` records; the transform must be importable."""
+    pipeline = with_columns_in_use(given, connections)
+    rows, letters = _decoded(pipeline, connections, limit)
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
-def raw_records(pipeline: Pipeline, limit: int) -> list[dict[str, Any]]:
+def raw_records(pipeline: Pipeline, connections: Connections, limit: int) -> list[dict[str, Any]]:
     """The first `limit` records as they are: value, key and headers."""
     bare = DecodeSettings.model_validate({"format": "raw", "metadata": ["key", "headers"]})
-    rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), limit)
+    rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), connections, limit)
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
 
 
-def _decoded(pipeline: Pipeline, limit: int) -> tuple[pa.Table, list[DeadLetter]]:
+def _decoded(
+    pipeline: Pipeline, connections: Connections, limit: int
+) -> tuple[pa.Table, list[DeadLetter]]:
     """The rows of the first `limit` records, and the dead letters among them."""
-    spec = read_spec(pipeline, Endpoints.of(pipeline, connections_of(pipeline)))
+    spec = read_spec(pipeline, Endpoints.of(pipeline, connections))
     rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
     for spans in _wider_spans(pipeline, spec, limit):
@@ -160,15 +161,15 @@ class Inferred:
         )
 
 
-def inferred_of(pipeline: Pipeline, limit: int) -> Inferred:
+def inferred_of(pipeline: Pipeline, connections: Connections, limit: int) -> Inferred:
     """What the first `limit` records say of their fields.
 
     Raises:
         InvalidSettings: there are none, or the schema of the last one can't be had.
         Unreachable: the registry does not answer.
     """
-    decoding = decoding_of(pipeline.decode, connections_of(pipeline))
-    records = raw_records(pipeline, limit)
+    decoding = decoding_of(pipeline.decode, connections)
+    records = raw_records(pipeline, connections, limit)
     found = {}
     if pipeline.decode.infers:
         found["decode"] = _fields(decoding, records, "value", VALUE)
