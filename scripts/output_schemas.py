@@ -23,7 +23,7 @@ from tidemark.admin.naming import DropReport, MoveReport, RenameReport
 from tidemark.admin.replay import BatchReport, ReplayReport
 from tidemark.admin.reset import ResetReport
 from tidemark.admin.withhold import WithholdReport
-from tidemark.cli.findings import Finding
+from tidemark.check.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
 from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember

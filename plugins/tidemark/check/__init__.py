@@ -1,6 +1,6 @@
-"""What is looked at before a run: the first records.
+"""Check: everything that a run needs, looked at before it is needed; and the first records.
 
-Doors: errors, first_records, inert.
+Doors: check, errors, findings, first_records, inert.
 
 It changes nothing and prints nothing, and knows not where connections come from.
 """

@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.check.check import findings_of
 from tidemark.check.inert import inert
-from tidemark.cli.check_job import inferred_findings, job_findings, region_findings
-from tidemark.cli.check_kafka import encryption_findings, kafka_findings, output_findings
-from tidemark.cli.check_postgres import postgres_findings
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -17,12 +15,12 @@ from tidemark.cli.output import (
     screen,
     spinning,
 )
-from tidemark.cli.project import PipelineFile
+from tidemark.cli.project import PipelineFile, connection, prepare_spark, started_spark
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.cli.findings import Finding
+    from tidemark.check.findings import Finding
 
 MARKS = {
     "ok": ("✓", "green"),
@@ -59,17 +57,9 @@ def check(
       tidemark check dags/flights.yaml --no-spark -o json
     """
     loaded = Pipeline.load(pipeline, may_infer=True)
-    groups = [
-        ("Kafka", kafka_findings(loaded)),
-        ("the output topic", output_findings(loaded)),
-        ("Postgres", postgres_findings(loaded)),
-        ("encryption", encryption_findings(loaded)),
-    ]
-    if loaded.decode.infers_any:
-        groups.append(("the records", inferred_findings(loaded)))
-    else:
-        groups.append(("the region", region_findings(loaded)))
-        groups.append(("the job", job_findings(loaded, with_spark=not no_spark)))
+    groups = findings_of(
+        loaded, connection, started_spark, prepare=prepare_spark, with_spark=not no_spark
+    )
     found: list[Finding] = []
     with spinning("checking") as tell:
         for group, findings in groups:

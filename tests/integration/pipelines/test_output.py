@@ -10,7 +10,7 @@ from tests.support.produce import good, produce
 from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
-from tidemark.cli.check_kafka import output_findings
+from tidemark.check._kafka import output_findings
 from tidemark.model.output import Topics
 from tidemark.protocol.errors import RewindOfSentBatches, RunUnfinished
 from tidemark.runs.region import region_of
@@ -218,25 +218,21 @@ def status(world: World) -> OutputStatus | None:
         return output_status(region, in_ledger(region).partitions)
 
 
-def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_looks_at_the_topic(world: World, sink: str) -> None:
     """B9, B16: it is there, and may be written."""
-    connection = "tidemark.cli.check_kafka.connection"
-    monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
+    connection_of = world.connections.__getitem__
     world.settings["output"] = {"topic": sink}
-    found = list(output_findings(world.pipeline))
+    found = list(output_findings(world.pipeline, connection_of))
     assert [one.state for one in found] == ["ok", "ok"]
     assert "1 partition; may write, read" in found[0].fact
     world.settings["output"] = {"topic": "nowhere"}
-    [topic, _] = output_findings(world.pipeline)
+    [topic, _] = output_findings(world.pipeline, connection_of)
     assert (topic.state, topic.fact) == ("failed", "does not exist")
 
 
-def test_check_compares_what_the_topics_take(
-    world: World, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_compares_what_the_topics_take(world: World, topic: Callable[..., str]) -> None:
     """G99: what Kafka took where it is read, as rows and as dead letters, which are larger."""
-    connection = "tidemark.cli.check_kafka.connection"
-    monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
+    connection_of = world.connections.__getitem__
     for limit, states in [
         ({"max.message.bytes": "1000"}, ["warned", "warned"]),
         ({}, ["ok", "warned"]),
@@ -244,7 +240,8 @@ def test_check_compares_what_the_topics_take(
     ]:
         sinks = {"output": {"topic": topic(**limit)}, "dead_letters": {"topic": topic(**limit)}}
         world.settings |= sinks
-        assert [one.state for one in output_findings(world.pipeline)][:2] == states
+        found = output_findings(world.pipeline, connection_of)
+        assert [one.state for one in found][:2] == states
 
 
 def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> None:

@@ -12,7 +12,7 @@ from tests.support.registry import TestRegistry, registry
 from tests.support.sent import sent_to
 from tests.support.world import World
 
-from tidemark.cli.check_kafka import output_findings
+from tidemark.check._kafka import output_findings
 from tidemark.decode.errors import RegistryFailed, RegistryGaveNoId, RowSchemaRejected
 from tidemark.encode.errors import ValueNotOfAvro
 from tidemark.protocol.errors import RunUnfinished
@@ -150,12 +150,11 @@ def test_a_value_that_avro_can_not_hold_is_named(region: World, sink: str) -> No
     assert sent_to(region.kafka, sink) == []
 
 
-def test_check_asks_the_registry(
-    region: World, known: TestRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_asks_the_registry(region: World, known: TestRegistry) -> None:
     """B9, B16"""
     connections: dict[str, Any] = dict(region.connections)
-    monkeypatch.setattr("tidemark.cli.check_kafka.connection", lambda name: connections[name])
-    assert [one.state for one in output_findings(region.pipeline)] == ["ok"] * 3
+    found = output_findings(region.pipeline, connections.__getitem__)
+    assert [one.state for one in found] == ["ok"] * 3
     connections[NAME] = replace(connections[NAME], host="http://127.0.0.1:9")
-    assert [one.state for one in output_findings(region.pipeline)] == ["ok", "failed", "ok"]
+    found = output_findings(region.pipeline, connections.__getitem__)
+    assert [one.state for one in found] == ["ok", "failed", "ok"]

@@ -24,7 +24,7 @@ from tidemark.admin.errors import ReplayOfSent
 from tidemark.admin.mirror import mirror_region
 from tidemark.admin.replay import replay_batch, replay_letters
 from tidemark.admin.withhold import withhold_batch
-from tidemark.cli.check_kafka import output_findings
+from tidemark.check._kafka import output_findings
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
@@ -339,16 +339,14 @@ def test_what_is_not_sent_is_not_pruned(region: World) -> None:
     assert region.sql(seqs) == [(4,)]
 
 
-def test_the_topic_must_be_there_and_check_looks_at_it(
-    both: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_topic_must_be_there_and_check_looks_at_it(both: World) -> None:
     """B16: before anything is written."""
-    monkeypatch.setattr(
-        "tidemark.cli.check_kafka.connection", lambda conn_id: both.connections[conn_id]
-    )
-    assert [one.state for one in output_findings(both.pipeline)] == ["ok", "warned", "ok"]
+    connection_of = both.connections.__getitem__
+    found = output_findings(both.pipeline, connection_of)
+    assert [one.state for one in found] == ["ok", "warned", "ok"]
     both.settings["dead_letters"]["topic"] = "nowhere"
-    assert [one.state for one in output_findings(both.pipeline)] == ["ok", "failed", "ok"]
+    found = output_findings(both.pipeline, connection_of)
+    assert [one.state for one in found] == ["ok", "failed", "ok"]
     before = dump(both.warehouse)
     for topic in ("nowhere", "anywhere"):
         with pytest.raises(OutputTopicMissing) as missing:

@@ -20,9 +20,9 @@ from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.topics import create_topic
 
+from tidemark.check._job import job_findings
+from tidemark.check.findings import State
 from tidemark.check.first_records import preview_of
-from tidemark.cli.check_job import job_findings
-from tidemark.cli.findings import State
 from tidemark.errors import IncompleteRead
 from tidemark.model.batch import ONLY
 from tidemark.model.errors import RowsNotConsumed
@@ -308,11 +308,7 @@ def connections(batches: Batches) -> dict[str, Connection]:
 
 @pytest.fixture
 def pipeline(
-    tmp_path: Path,
-    connections: dict[str, Connection],
-    spans: list[Span],
-    spark: SparkSession,
-    monkeypatch: Any,
+    tmp_path: Path, spans: list[Span], spark: SparkSession, monkeypatch: Any
 ) -> Callable[[str], Pipeline]:
     """A pipeline with this transform, as the commands know it; they share one Spark."""
     module = f"faulty_{uuid4().hex[:8]}"
@@ -322,8 +318,6 @@ def pipeline(
     monkeypatch.setattr(SparkExecutor, "close", lambda self: None)
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for one in connections.values():
-        monkeypatch.setenv(*one.to_env())
     return lambda transform: Pipeline.model_validate(
         {
             "region": "faulty",
@@ -336,11 +330,19 @@ def pipeline(
 
 
 @pytest.fixture
-def project(pipeline: Any) -> Callable[[str], dict[str, tuple[State, str]]]:
+def project(
+    pipeline: Any, connections: dict[str, Connection]
+) -> Callable[[str], dict[str, tuple[State, str]]]:
     """What `tidemark check` finds in a pipeline with this transform."""
 
     def found(transform: str) -> dict[str, tuple[State, str]]:
-        findings = job_findings(pipeline(transform), with_spark=True)
+        findings = job_findings(
+            pipeline(transform),
+            connections.__getitem__,
+            executors.spark_executor,
+            prepare=lambda _: None,
+            with_spark=True,
+        )
         return {one.check: (one.state, f"{one.fact} {one.remedy}") for one in findings}
 
     return found

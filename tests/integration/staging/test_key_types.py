@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC
 from tests.support.shop import Shop
 
-from tidemark.cli.check_job import FoundRegion
+from tidemark.check._job import FoundRegion
 from tidemark.ledger.errors import KeyTextsChanged
 from tidemark.model.plan import Bounds
 from tidemark.protocol.changes import changes

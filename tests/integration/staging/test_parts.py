@@ -12,8 +12,8 @@ from tests.support.desk import Desk
 from tests.support.flights_table import COLUMNS, FITTING, TARGET
 from tests.support.shop import Shop
 
-from tidemark.cli.check_postgres import target_findings
-from tidemark.cli.findings import State
+from tidemark.check._postgres import target_findings
+from tidemark.check.findings import State
 from tidemark.errors import Refused
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction

@@ -1,17 +1,18 @@
-"""What `tidemark check` says of Postgres and the target."""
+"""What a check says of Postgres and the target."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
-from tidemark.cli.project import connection
+from tidemark.check._connections import ConnectionOf
+from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, connect
+from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import (
     TableRights,
@@ -101,14 +102,14 @@ OLDEST = 150_000
 VIEW = "tidemark.region_status"
 
 
-def postgres_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def postgres_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """The connection, the server, its durability, and the role's rights."""
     conn_id = pipeline.warehouse
-    known = finding("Postgres connection", lambda: _known(conn_id))
+    known = finding("Postgres connection", lambda: _known(connection_of(conn_id)))
     yield known
     if known.state is not State.ok:
         return
-    engine = connect(postgres_parameters(connection(conn_id)))
+    engine = connect(postgres_parameters(connection_of(conn_id)))
     try:
         yield from _of_server(engine, [*map(Target.parse, pipeline.tables.values())])
     finally:
@@ -180,9 +181,9 @@ class _ServerFacts:
         return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
-def _known(conn_id: str) -> str:
-    p = postgres_parameters(connection(conn_id))
-    return f"{conn_id}: {p['host']}:{p['port']}/{p['dbname']}"
+def _known(found: Connection) -> str:
+    p = postgres_parameters(found)
+    return f"{found.conn_id}: {p['host']}:{p['port']}/{p['dbname']}"
 
 
 def _reach(engine: Engine, facts: list[_ServerFacts]) -> str:

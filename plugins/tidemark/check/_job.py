@@ -1,4 +1,4 @@
-"""What `tidemark check` says of the job and the region.
+"""What a check says of the job and the region.
 
 Decode, transform, and whether the job's output fits; and whether the region could open now.
 """
@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidemark.check._connections import ConnectionOf, connections_of
+from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.check.first_records import inferred_of
-from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
-from tidemark.cli.project import connections_of, prepare_spark, started_spark
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
@@ -18,15 +18,14 @@ from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import amount
 from tidemark.model.state import Partition, RegionState
-from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.transaction import connect
-from tidemark.runs.fit import known_schemas, with_columns_in_use, would_fit
+from tidemark.runs.fit import Fit, known_schemas, with_columns_in_use, would_fit
 from tidemark.runs.job import JobExecutor
+from tidemark.runs.member import ExecutorOf
 from tidemark.runs.open import open_request, opening_facts
-from tidemark.runs.region import Region, region_of
+from tidemark.runs.region import Region, ledger_of, region_of
 from tidemark.runs.schemas import evolved
 from tidemark.runs.targets import writers_of
-from tidemark.settings.endpoints import Endpoints
+from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
@@ -41,30 +40,38 @@ RECORDS = 100
 """That a schema is inferred from."""
 
 
-def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
+def job_findings(
+    pipeline: Pipeline,
+    connection_of: ConnectionOf,
+    executor_of: ExecutorOf,
+    *,
+    prepare: Callable[[Pipeline], None],
+    with_spark: bool,
+) -> Iterator[Finding]:
     """The declared fields, the transform, its output beside the target."""
+    look = _Job(connection_of, executor_of, prepare)
     known: list[Pipeline] = []
-    fields = finding("decode", lambda: _fields(pipeline, known))
+    fields = finding("decode", lambda: look.fields(pipeline, known))
     yield fields
-    transform = finding("transform", lambda: _transform(pipeline))
+    transform = finding("transform", lambda: look.transform(pipeline))
     yield transform
     if fields.state is not State.ok or transform.state is not State.ok:
         return
-    if not with_spark and pipeline.transform is not None and _arrow(pipeline) is None:
+    if not with_spark and pipeline.transform is not None and look.arrow(pipeline) is None:
         yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
         return
     remarks: list[str] = []
-    yield finding("output", lambda: _output(known[0], remarks, with_spark=with_spark))
+    yield finding("output", lambda: look.output(known[0], remarks, with_spark=with_spark))
     yield from (Finding("batches", State.warned, remark) for remark in remarks)
 
 
-def inferred_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def inferred_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """A schema to paste; without one nothing more can be checked."""
-    yield finding("decode", lambda: _inferred(pipeline))
+    yield finding("decode", lambda: _inferred(pipeline, connections_of(pipeline, connection_of)))
 
 
-def _inferred(pipeline: Pipeline) -> str:
-    found = inferred_of(pipeline, connections_of(pipeline), RECORDS)
+def _inferred(pipeline: Pipeline, connections: Connections) -> str:
+    found = inferred_of(pipeline, connections, RECORDS)
     raise Doubtful(
         f"schema: infer; the first {found.records} records have these fields:\n{found.text}",
         "look at each type and paste them; the region, the transform and the target are checked"
@@ -72,46 +79,54 @@ def _inferred(pipeline: Pipeline) -> str:
     )
 
 
-def _fields(given: Pipeline, known: list[Pipeline]) -> str:
-    """What is decoded into; `known` is given the pipeline with its columns."""
-    prepare_spark(given)
-    connections = connections_of(given) if given.decode.registries else {}
-    pipeline = with_columns_in_use(given, connections)
-    known.append(pipeline)
-    decoding = decoding_of(pipeline.decode, connections)
-    columns = RecordDecoder(decoding).schema
-    told = f"{pipeline.decode.format}: {amount(len(columns), 'column')}"
-    parts = [decoding, decoding.key] if decoding.key else [decoding]
-    asked = {registry_of(one.registry).ping() for one in parts if one.registry}
-    return f"{told}; schemas from {', '.join(sorted(asked))}" if asked else told
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Looks at a job, each of which returns its fact."""
+
+    connection_of: ConnectionOf
+    executor_of: ExecutorOf
+    prepare: Callable[[Pipeline], None]
+
+    def fields(self, given: Pipeline, known: list[Pipeline]) -> str:
+        """What is decoded into; `known` is given the pipeline with its columns."""
+        self.prepare(given)
+        connections = self._connections(given) if given.decode.registries else {}
+        pipeline = with_columns_in_use(given, connections)
+        known.append(pipeline)
+        decoding = decoding_of(pipeline.decode, connections)
+        columns = RecordDecoder(decoding).schema
+        told = f"{pipeline.decode.format}: {amount(len(columns), 'column')}"
+        parts = [decoding, decoding.key] if decoding.key else [decoding]
+        asked = {registry_of(one.registry).ping() for one in parts if one.registry}
+        return f"{told}; schemas from {', '.join(sorted(asked))}" if asked else told
+
+    def transform(self, pipeline: Pipeline) -> str:
+        if pipeline.transform is None:
+            return "none: the columns are passed on"
+        kind = "RecordBatch" if self.arrow(pipeline) else "DataFrame"
+        return f"{pipeline.transform} can be imported: {kind} to {kind}"
+
+    def arrow(self, pipeline: Pipeline) -> ArrowTransform | None:
+        """The transform, if it is one whose columns are found without Spark."""
+        self.prepare(pipeline)
+        transform = transform_of(pipeline.named_transform)
+        return transform if isinstance(transform, ArrowTransform) else None
+
+    def output(self, pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
+        self.prepare(pipeline)
+        endpoints = Endpoints.of(pipeline, self._connections(pipeline))
+        spec = job_spec(pipeline, endpoints)
+        schemas = None if with_spark else known_schemas(spec)
+        if schemas is None:
+            schemas = _schemas(lambda: self.executor_of(spec), remarks)
+        with ledger_of(endpoints.warehouse) as ledger:
+            return _told(would_fit(ledger.engine, writers_of(pipeline, schemas)))
+
+    def _connections(self, pipeline: Pipeline) -> Connections:
+        return connections_of(pipeline, self.connection_of)
 
 
-def _transform(pipeline: Pipeline) -> str:
-    if pipeline.transform is None:
-        return "none: the columns are passed on"
-    kind = "RecordBatch" if _arrow(pipeline) else "DataFrame"
-    return f"{pipeline.transform} can be imported: {kind} to {kind}"
-
-
-def _arrow(pipeline: Pipeline) -> ArrowTransform | None:
-    """The transform, if it is one whose columns are found without Spark."""
-    prepare_spark(pipeline)
-    transform = transform_of(pipeline.named_transform)
-    return transform if isinstance(transform, ArrowTransform) else None
-
-
-def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
-    prepare_spark(pipeline)
-    connections = connections_of(pipeline)
-    spec = job_spec(pipeline, Endpoints.of(pipeline, connections))
-    schemas = None if with_spark else known_schemas(spec)
-    if schemas is None:
-        schemas = _schemas(lambda: started_spark(spec), remarks)
-    engine = connect(postgres_parameters(connections[pipeline.warehouse]))
-    try:
-        found = would_fit(engine, writers_of(pipeline, schemas))
-    finally:
-        engine.dispose()
+def _told(found: Fit) -> str:
     told = [
         f"{len(one.published)} columns {'would make' if is_new else 'fit'} {one.target}"
         for one, is_new in found.tables
@@ -130,14 +145,14 @@ def _schemas(start: Callable[[], JobExecutor], remarks: list[str]) -> "Mapping[s
         executor.close()
 
 
-def region_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def region_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """Whether Kafka still holds what the ledger needs, or a new region may start as it says."""
-    yield finding(f"region {pipeline.region}", lambda: _region(pipeline))
+    yield finding(f"region {pipeline.region}", lambda: _region(pipeline, connection_of))
 
 
-def _region(pipeline: Pipeline) -> str:
+def _region(pipeline: Pipeline, connection_of: ConnectionOf) -> str:
     try:
-        connections = connections_of(pipeline)
+        connections = connections_of(pipeline, connection_of)
     except TidemarkError:
         raise Unknown("not asked: a connection is missing") from None
     with region_of(pipeline, connections) as opened:

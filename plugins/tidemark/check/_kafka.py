@@ -1,4 +1,4 @@
-"""What `tidemark check` says of Kafka, the output topic and what crosses networks in plaintext."""
+"""What a check says of Kafka, the output topic and what crosses networks in plaintext."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
-from tidemark.cli.project import connection
+from tidemark.check._connections import ConnectionOf
+from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.admin import (
@@ -37,14 +37,14 @@ NEEDED_TO_READ = {AclOperation.READ, AclOperation.DESCRIBE}
 """On each topic and on the group."""
 
 
-def kafka_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def kafka_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """The connection, the brokers, each topic, the group, and the bounds of its sessions."""
     conn_id = pipeline.kafka.connection
-    known = finding("Kafka connection", lambda: _known(conn_id))
+    known = finding("Kafka connection", lambda: _known(connection_of(conn_id)))
     yield known
     if known.state is not State.ok:
         return
-    look = _Cluster.at(pipeline)
+    look = _Cluster.at(pipeline, connection_of(conn_id))
     reachable = finding("Kafka brokers", look.brokers)
     yield reachable
     if reachable.state is not State.ok:
@@ -60,9 +60,9 @@ def kafka_findings(pipeline: Pipeline) -> Iterator[Finding]:
     yield finding("group session time-out", look.session)
 
 
-def _known(conn_id: str) -> str:
-    config = kafka_config(connection(conn_id))
-    return f"{conn_id}: {config['bootstrap.servers']}"
+def _known(found: Connection) -> str:
+    config = kafka_config(found)
+    return f"{found.conn_id}: {config['bootstrap.servers']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class _Cluster:
     admin: Admin
 
     @classmethod
-    def at(cls, pipeline: Pipeline) -> "_Cluster":
-        config = kafka_config(connection(pipeline.kafka.connection))
+    def at(cls, pipeline: Pipeline, found: Connection) -> "_Cluster":
+        config = kafka_config(found)
         return cls(pipeline, config, Admin(config))
 
     @property
@@ -162,24 +162,26 @@ ADVISED_MINUTES = 7 * 24 * 60
 """Kafka's default of offsets.retention.minutes."""
 
 
-def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def output_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """Whether the topic is there and may be written; nothing without an output."""
     if pipeline.sending is None:
         return
-    conn_id, topics = pipeline.kafka.connection, pipeline.sent_to
-    read = pipeline.kafka.topics
+
+    def kafka() -> dict[str, str]:
+        return kafka_config(connection_of(pipeline.kafka.connection))
+
+    topics, read = pipeline.sent_to, pipeline.kafka.topics
     if rows := topics.rows:
-        yield finding(f"output topic {rows}", lambda: _topic(conn_id, rows, "output.topic", read))
+        yield finding(f"output topic {rows}", lambda: _topic(kafka(), rows, "output.topic", read))
     if letters := topics.letters:
         key, what = "dead_letters.topic", f"topic of dead letters {letters}"
-        yield finding(what, lambda: _topic(conn_id, letters, key, read, LETTER_BYTES))
+        yield finding(what, lambda: _topic(kafka(), letters, key, read, LETTER_BYTES))
     if pipeline.output and (registry := pipeline.output.registry):
-        yield finding("registry of the output", lambda: _registry(registry))
-    yield finding("what was sent", lambda: _kept(conn_id))
+        yield finding("registry of the output", lambda: _registry(connection_of(registry)))
+    yield finding("what was sent", lambda: _kept(kafka()))
 
 
-def _topic(conn_id: str, name: str, key: str, read: Sequence[str], more: int = 0) -> str:
-    config = kafka_config(connection(conn_id))
+def _topic(config: dict[str, str], name: str, key: str, read: Sequence[str], more: int = 0) -> str:
     admin = Admin(config)
     found = request(
         admin,
@@ -214,12 +216,12 @@ def _doubt_limit(config: dict[str, str], name: str, read: Sequence[str], more: i
         )
 
 
-def _registry(conn_id: str) -> str:
-    return registry_of(registry_config(connection(conn_id))).ping()
+def _registry(found: Connection) -> str:
+    return registry_of(registry_config(found)).ping()
 
 
-def _kept(conn_id: str) -> str:
-    minutes = offsets_kept_minutes(kafka_config(connection(conn_id)))
+def _kept(config: dict[str, str]) -> str:
+    minutes = offsets_kept_minutes(config)
     if minutes is None:
         raise Unknown("no right to read broker settings (ACL DescribeConfigs)")
     told = f"known by the group's offsets, kept for {minutes / 60:.0f} h without members"
@@ -234,7 +236,7 @@ UNVERIFIED = {
 }
 
 
-def encryption_findings(pipeline: Pipeline) -> Iterator[Finding]:
+def encryption_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """Of each connection whether it is encrypted, to a server whose certificate is verified."""
     logins = pipeline.executors, pipeline.readers
     kafka = {pipeline.kafka.connection, *(one.kafka for one in logins)} - {None}
@@ -242,12 +244,12 @@ def encryption_findings(pipeline: Pipeline) -> Iterator[Finding]:
     looks = {**dict.fromkeys(kafka, of_kafka), **dict.fromkeys(postgres, of_postgres)}
     for conn_id in sorted({*pipeline.connections, *pipeline.for_readers.connections}):
         look = looks.get(conn_id, of_registry)
-        yield finding(f"encryption of {conn_id}", partial(_checked, conn_id, look))
+        yield finding(f"encryption of {conn_id}", partial(_checked, connection_of, conn_id, look))
 
 
-def _checked(conn_id: str, look: Callable[[Connection], str]) -> str:
+def _checked(connection_of: ConnectionOf, conn_id: str, look: Callable[[Connection], str]) -> str:
     try:
-        return look(connection(conn_id))
+        return look(connection_of(conn_id))
     except InvalidSettings as error:  # told where the connection itself is checked
         raise Unknown("the connection is not known") from error
 
