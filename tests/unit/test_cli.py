@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support.schemas import validate
 from typer.testing import CliRunner
 
-from tidemark.check.inert import inert
 from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
@@ -21,7 +20,7 @@ from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import TopicPartition
-from tidemark.model.plain import plain
+from tidemark.model.plain import inert, plain
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline

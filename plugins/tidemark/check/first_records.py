@@ -12,17 +12,15 @@ import pyarrow as pa
 import yaml
 
 from tidemark.check.errors import NoFieldInferred, NoSchemaInferred
-from tidemark.check.inert import inert
 from tidemark.decode.framing import KEY, VALUE, HeaderIds
 from tidemark.decode.infer import inferred
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.kafka.facts import Broker
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Span
-from tidemark.model.plain import amount
+from tidemark.model.plain import amount, inert
 from tidemark.model.plan import plan
 from tidemark.runs.fit import with_columns_in_use
-
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.pipeline import Pipeline

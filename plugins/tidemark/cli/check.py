@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.check.check import findings_of
-from tidemark.check.inert import inert
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -16,7 +15,7 @@ from tidemark.cli.output import (
     spinning,
 )
 from tidemark.cli.project import PipelineFile, connection, prepare_spark, started_spark
-from tidemark.model.plain import plain
+from tidemark.model.plain import inert, plain
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:

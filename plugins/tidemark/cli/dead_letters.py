@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.dead_letters import as_line, export_letters, purge_letters
-from tidemark.check.inert import inert
 from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.letter_filter import (
     Partition,
@@ -33,7 +32,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.model.plain import amount
+from tidemark.model.plain import amount, inert
 from tidemark.runs.region import region_of
 
 if TYPE_CHECKING:

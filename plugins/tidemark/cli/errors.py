@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark.check.errors import as_tidemark_error
-from tidemark.check.inert import inert
 from tidemark.cli.output import is_json, print_json
 from tidemark.cli.project import whence
 from tidemark.errors import TidemarkError, by_code, error_as_dict
+from tidemark.model.plain import inert
 
 INTERRUPTED = 130
 TERMINATED = 143

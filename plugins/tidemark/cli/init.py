@@ -17,7 +17,6 @@ import typer
 from pydantic import ValidationError
 
 from tidemark.check.first_records import Preview, preview_of, raw_records
-from tidemark.check.inert import inert
 from tidemark.cli.faults import (
     DraftRefused,
     FileNotWritten,
@@ -44,7 +43,7 @@ from tidemark.decode.infer import NOTHING
 from tidemark.decode.port import Reason
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
-from tidemark.model.plain import amount
+from tidemark.model.plain import amount, inert
 from tidemark.model.upsert import Upsert
 from tidemark.settings.fault_texts import fault_text
 from tidemark.settings.pipeline import MATCHES, Pipeline

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tidemark import DISTRIBUTION
-from tidemark.check.inert import inert
 from tidemark.cli.faults import KeyNoColumn
+from tidemark.model.plain import inert
 from tidemark.model.upsert import Upsert
 from tidemark.settings.decode import DecodeSettings, Envelope, Metadata
 from tidemark.settings.field_types import Array, Decimal, FieldType, Struct, parse_type

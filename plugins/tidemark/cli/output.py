@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidemark.check.inert import inert
-from tidemark.model.plain import plain
+from tidemark.model.plain import inert, plain
 
 PIPE_WIDTH = 1000
 """Columns of a table that goes into a pipe: nothing is cut there."""

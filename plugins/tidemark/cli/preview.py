@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidemark.check.first_records import inferred_of, preview_of
-from tidemark.check.inert import inert
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -20,7 +19,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.model.batch import ONLY
-from tidemark.model.plain import amount, plain
+from tidemark.model.plain import amount, inert, plain
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Values in JSON's own types, for `-o json` and Airflow's tasks; amounts as texts have them."""
+"""Values as they are shown: in JSON, as amounts and ages, without power over a terminal."""
 
 import base64
 from collections.abc import Mapping
@@ -41,3 +41,8 @@ def age(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def inert(text: object) -> str:
+    r"""The text without power over a terminal: what is not printable is escaped (`\x1b`)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
