@@ -74,12 +74,12 @@ def fill(
     checkpoints: int,
     partitions: int,
     members: int = 2,
-    letters: int = 1,
+    dead_letters: int = 1,
     target: str | None = None,
 ) -> None:
     """The region is there with so many checkpoints, a span of each partition in each.
 
-    `letters` are the dead letters of each checkpoint. Statistics are not gathered.
+    `dead_letters` are those of each checkpoint. Statistics are not gathered.
     """
     values: dict[str, Any] = {
         "region": region,
@@ -91,6 +91,6 @@ def fill(
         "checkpoints": checkpoints,
         "partitions": partitions,
         "members": members,
-        "letters": letters,
+        "letters": dead_letters,
     }
     cursor.execute(_FILLING, values)

@@ -78,7 +78,7 @@ OF_COMMAND: dict[str, dict[type, Parts]] = {
 """And what one command adds besides."""
 
 
-class Letter(TypedDict):
+class DeadLetterLine(TypedDict):
     """A dead letter as `as_line` writes it, flat."""
 
     seq: int
@@ -103,7 +103,7 @@ class Letter(TypedDict):
 PRINTED: dict[str, Any] = {
     "check": {"region": str, "ok": bool, "checks": list[Finding]},
     "checkpoints": list[Published],
-    "dead-letters": list[Letter],
+    "dead-letters": list[DeadLetterLine],
     "dead-letters-export": {"region": str, "file": str, "dead_letters": int},
     "dead-letters-purge": PurgeReport,
     "group": GroupHealth,

@@ -43,7 +43,7 @@ BY_METHOD = """
 SELECT method, count(*), min(amount), max(amount), min(paid_at)::date FROM public.payments
 GROUP BY method ORDER BY method NULLS FIRST
 """
-LETTERS = "SELECT count(*) FROM tidemark.dead_letters WHERE region = 'payments_avro'"
+DEAD_LETTERS = "SELECT count(*) FROM tidemark.dead_letters WHERE region = 'payments_avro'"
 
 
 class PaymentsAvro:
@@ -73,11 +73,11 @@ class PaymentsAvro:
         """Each payment is a row once, each broken value a dead letter."""
         sent, broken = self._sent(place)
         rows = Counter(place.rows(ROWS))
-        [(letters,)] = place.rows(LETTERS)
+        [(dead_letters,)] = place.rows(DEAD_LETTERS)
         return {
             "payments lost": (sent - rows).total(),
             "payments doubled or foreign": (rows - sent).total(),
-            f"dead letters too many or too few, of {broken}": abs(letters - broken),
+            f"dead letters too many or too few, of {broken}": abs(dead_letters - broken),
         }
 
     def _sent(self, place: Place) -> tuple[Counter[tuple[Any, ...]], int]:

@@ -31,11 +31,11 @@ SELECT d.seq, d.topic, d.partition, d."offset", d.timestamp_ms, d.key, d.value, 
 FROM meant m JOIN tidemark.dead_letters d USING (partition_id, "offset")
 ORDER BY partition_id, "offset"
 
--- name: letter_reasons
+-- name: dead_letter_reasons
 -- The reasons that a region's dead letters have.
 SELECT DISTINCT reason FROM tidemark.dead_letters WHERE region = %(region)s ORDER BY reason
 
--- name: open_letters
+-- name: open_dead_letters
 -- How many dead letters are there, neither purged nor replayed, as `region_status` counts them.
 SELECT coalesce(sum(b.dead_letters_moved - b.dead_letters_purged - b.dead_letters_replayed), 0)::bigint
 FROM tidemark.batches b
@@ -90,7 +90,7 @@ GROUP BY d.reason ORDER BY 2 DESC, 1
 SELECT coalesce(sum(dead_letters_purged), 0)::bigint FROM tidemark.batches
 WHERE region = %(region)s AND seq BETWEEN %(first)s AND %(last)s
 
--- name: sent_letters
+-- name: sent_dead_letters
 -- The dead letters of a batch as they are sent, in the order of their records; also those that became rows since.
 DECLARE tidemark_letters NO SCROLL CURSOR FOR
 SELECT d.topic, d.partition, d."offset", d.timestamp_ms, d.reason, d.detail, d.hash, d.whole_bytes, d.key, d.value, d.headers

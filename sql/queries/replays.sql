@@ -52,7 +52,7 @@ SET rows_contributed = (SELECT coalesce(sum(r.rows), 0) FROM tidemark.contributi
     records_refused = 0,
     dead_letters_contributed = (SELECT sum(s.dead_letters) FROM tidemark.spans s
                                 WHERE s.region = b.region AND s.seq = b.seq),
-    dead_letters_moved = %(letters)s + b.dead_letters_replayed,
+    dead_letters_moved = %(dead_letters)s + b.dead_letters_replayed,
     again_seq = %(staged_seq)s
 WHERE b.region = %(region)s AND b.seq = %(seq)s AND b.state = 'published' AND b.kind = 'drain'
   AND b.dead_letters_purged = 0
@@ -102,7 +102,7 @@ SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.records
 FROM tidemark.spans s
 WHERE s.region = %(region)s AND s.seq = %(seq)s AND s.live ORDER BY s.topic, s.partition
 
--- name: remove_letters
+-- name: remove_dead_letters
 -- The dead letters of a batch go, but those that a replay has made rows of.
 DELETE FROM tidemark.dead_letters WHERE region = %(region)s AND seq = %(seq)s AND replayed_seq IS NULL
 
@@ -112,7 +112,7 @@ SELECT letters_replayed, letters_kept, rows_moved FROM tidemark.batches
 WHERE region = %(region)s AND seq = %(seq)s AND state <> 'planned'
 
 -- name: replayable
--- What `write_replay_letters` would choose, for a dry run.
+-- What `write_replay_dead_letters` would choose, for a dry run.
 DECLARE dead_letters_export NO SCROLL CURSOR FOR
 WITH meant AS MATERIALIZED (
     SELECT r.partition_id, r."offset", r.kept_seq
@@ -165,7 +165,7 @@ INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, kind,
 SELECT r.region, %(seq)s, r.epoch, r.head_seq, 1, 'replay', %(records)s
 FROM tidemark.regions r WHERE r.region = %(region)s AND r.epoch = %(epoch)s
 
--- name: write_replay_letters
+-- name: write_replay_dead_letters
 -- The dead letters that a replay chooses, those first that none has tried, and the spans that they lie in.
 WITH meant AS (
     SELECT r.partition_id, r."offset"

@@ -1,6 +1,6 @@
 -- A region over time, for pages.
 
--- name: newest_letters
+-- name: newest_dead_letters
 -- The newest dead letters, of key and value the first bytes and how many there are.
 SELECT n.seq, b.published_at, n.topic, n.partition, n."offset", n.timestamp_ms, n.reason, n.detail,
        substring(n.key FROM 1 FOR %(bytes)s), octet_length(n.key),

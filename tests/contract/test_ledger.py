@@ -117,7 +117,7 @@ def test_a_batch_is_published_whole_and_with_its_rows(subject: Subject) -> None:
     parts = [subject.stage(low, subject.join(subject.epoch), n, [s])
              for n, s in enumerate((first, second))]  # fmt: skip
     rows = Moved(sum(part.rows[ONLY] for part in parts))
-    letters = sum(part.dead_letters for part in parts)
+    dead_letters = sum(part.dead_letters for part in parts)
     for part, given, error in (
         (parts[0], moved(parts[0]), LedgerInconsistent),
         (parts[1], Moved(rows.rows - 1), StagingLost),
@@ -126,10 +126,12 @@ def test_a_batch_is_published_whole_and_with_its_rows(subject: Subject) -> None:
             tx.claim(low, part)
         here = subject.region, subject.epoch
         with pytest.raises(error), subject.ledger.deciding(*here, "x") as tx:
-            tx.publish_batch(low, {ONLY: given}, letters if part is parts[1] else part.dead_letters)
+            tx.publish_batch(
+                low, {ONLY: given}, dead_letters if part is parts[1] else part.dead_letters
+            )
     with subject.ledger.deciding(subject.region, subject.epoch, "x") as tx:
         assert not tx.has_unclaimed(low)
-        tx.publish_batch(low, {ONLY: rows}, letters)
+        tx.publish_batch(low, {ONLY: rows}, dead_letters)
 
 
 def test_the_head_moves_on_in_order(subject: Subject) -> None:

@@ -19,12 +19,12 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.admin.naming import rename_region
-from tidemark.admin.replay import replay_letters
+from tidemark.admin.replay import replay_dead_letters
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.ledger.actions import Order
-from tidemark.ledger.letters import ALL_LETTERS
+from tidemark.ledger.kept_dead_letters import ALL_DEAD_LETTERS
 from tidemark.views.status import unread
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def test_it_rings_after_what_a_person_did(world: World) -> None:
     world.produce(1, start=1)
     world.reset()
     assert looks() == (1, True)
-    replayed = replay_letters(
-        world.pipeline, world.connections, ALL_LETTERS, 9, order, world.executor_of
+    replayed = replay_dead_letters(
+        world.pipeline, world.connections, ALL_DEAD_LETTERS, 9, order, world.executor_of
     )
     assert (replayed.applied, looks()) == (True, (1, True))
     new, group = f"{world.region}_renamed", world.pipeline.group

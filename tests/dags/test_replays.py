@@ -118,7 +118,7 @@ def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
         told(batch=3, limit=4)
 
 
-OF_LETTERS: dict[str, Any] = {
+OF_DEAD_LETTERS: dict[str, Any] = {
     "region": "flights", "applied": False, "epoch": 3, "head_seq": 8, "chosen": 9, "replayed": 7,
     "kept": {"INVALID_JSON": 1, "OUT_OF_RANGE": 1}, "not_kept_raw": 0, "rows": None,
     "refused": None,
@@ -134,17 +134,17 @@ OF_A_BATCH: dict[str, Any] = {
     ("report", "sentence"),
     [
         (
-            OF_LETTERS,
+            OF_DEAD_LETTERS,
             "Dry run: would replay 7 dead letters; 2 would fail again. Nothing was changed.",
         ),
         (
-            OF_LETTERS | {"refused": "SECRET"},
+            OF_DEAD_LETTERS | {"refused": "SECRET"},
             "Dry run: would replay 7 dead letters; 2 would fail again. Nothing was changed."
             " It would be refused now: its log says why.",
         ),
-        (OF_LETTERS | {"chosen": 0}, "No dead letter to replay. Nothing was changed."),
+        (OF_DEAD_LETTERS | {"chosen": 0}, "No dead letter to replay. Nothing was changed."),
         (
-            OF_LETTERS | {"applied": True, "rows": 7},
+            OF_DEAD_LETTERS | {"applied": True, "rows": 7},
             "Replayed 7 dead letters as 7 rows; 2 failed again.",
         ),
         (

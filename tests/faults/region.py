@@ -18,10 +18,10 @@ from tests.support.region import DrivenRegion
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.topics import create_topic
 
-from tidemark.admin.replay import replay_batch, replay_letters
+from tidemark.admin.replay import replay_batch, replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.ledger.actions import Order
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.protocol.mirror import differences
 from tidemark.runs.member import ExecutorOf
 from tidemark.verify.verify import verify
@@ -167,8 +167,8 @@ class FaultRegion(DrivenRegion):
 
     def replay(self, executor_of: ExecutorOf = LocalExecutor) -> None:
         """All dead letters are replayed."""
-        order, meant = Order("fault", "a fault"), LetterFilter()
-        replay_letters(self.pipeline, self.connections, meant, 10**6, order, executor_of)
+        order, meant = Order("fault", "a fault"), DeadLetterFilter()
+        replay_dead_letters(self.pipeline, self.connections, meant, 10**6, order, executor_of)
 
     def again(self, executor_of: ExecutorOf = LocalExecutor) -> None:
         """The batch with the dead letters that the field can hold now is read again."""
@@ -191,11 +191,11 @@ class FaultRegion(DrivenRegion):
         if "targets" in self.settings:
             yield from _compared("newest", two_tables.newest(_numbered(good)), self.newest())
         bad = [(p, o) for p, o, v in committed if v == BAD]
-        letters = self.sql(
+        dead_letters = self.sql(
             'SELECT partition, "offset" FROM tidemark.dead_letters WHERE replayed_seq IS NULL'
         )
         yield from _compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
-        yield from _compared("dead letters", bad, letters)
+        yield from _compared("dead letters", bad, dead_letters)
         yield from self.drift()
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
         yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))

@@ -7,22 +7,22 @@ everybody else may do all that they can, so that a process sleeps before every t
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from tests.support.fake_ledger import Asleep
-from tests.support.fake_letters import (
+from tests.support.fake_dead_letters import (
     BAD,
-    Letter,
-    LetterLedger,
-    LetterTarget,
+    DeadLetter,
+    DeadLetterLedger,
+    DeadLetterTarget,
     Planned,
     Published,
     Tables,
 )
+from tests.support.fake_ledger import Asleep
 from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError, by_code
 from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, ReplayedBatch, SpanRead
-from tidemark.model.dead_letters import LetterFilter, Replayed
+from tidemark.model.dead_letters import DeadLetterFilter, Replayed
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 from tidemark.protocol import settle as settling
@@ -73,10 +73,10 @@ class Replays:
         without: Collection[str] = (),
     ) -> None:
         self.without, self.to_seq = without, to_seq
-        letters = (Letter(0, 1), Letter(BAD, 1))
+        dead_letters = (DeadLetter(0, 1), DeadLetter(BAD, 1))
         drain = Planned(2, 1, 1, (2,))
-        first = Published(1, 0, 2, 0, letters=len(letters))
-        tables = Tables(2, 1, 1, 3, (drain,), (first,), letters, staged=frozenset({(2, 2)}))
+        first = Published(1, 0, 2, 0, dead_letters=len(dead_letters))
+        tables = Tables(2, 1, 1, 3, (drain,), (first,), dead_letters, staged=frozenset({(2, 2)}))
         steps = {"drain": "publish"}
         found = [Process(kind, steps.get(kind, "look"), 1) for kind in kinds]
         self.begin = State(tables, tuple(found), unanswered, postgres)
@@ -111,7 +111,7 @@ class Replays:
             yield f"{process.kind} {place} {process.step} {fate}: {told}", then
 
     def _call(self, tables: Tables, process: Process, fate: tuple[str, ...]) -> Outcome:
-        ledger = LetterLedger(tables, self.without, fate)  # type: ignore[arg-type]  # tables of its own
+        ledger = DeadLetterLedger(tables, self.without, fate)  # type: ignore[arg-type]  # tables of its own
         step = "publish" if process.step == "ask" else process.step
         function: Callable[..., Any] = getattr(self, f"_{process.kind}_{step}")
         try:
@@ -143,28 +143,28 @@ class Replays:
 
     # --- a drain that lives on ---
 
-    def _drain_publish(self, ledger: LetterLedger, process: Process) -> Any:
-        return publish_complete(ledger, LetterTarget(), REGION, process.epoch)
+    def _drain_publish(self, ledger: DeadLetterLedger, process: Process) -> Any:
+        return publish_complete(ledger, DeadLetterTarget(), REGION, process.epoch)
 
     # --- a replay ---
 
-    def _replay_look(self, ledger: LetterLedger, process: Process) -> Process:
+    def _replay_look(self, ledger: DeadLetterLedger, process: Process) -> Process:
         return process._replace(step="fence", epoch=ledger.tables.epoch)
 
-    def _replay_fence(self, ledger: LetterLedger, process: Process) -> Process:
+    def _replay_fence(self, ledger: DeadLetterLedger, process: Process) -> Process:
         request = ReplayRequest("test", "a test", epoch=process.epoch, targets={ONLY: TARGET})
         settled = settling.settle(ledger, FakeGroup(), REGION, request)
         return process._replace(step="plan", epoch=settled.epoch)
 
-    def _replay_plan(self, ledger: LetterLedger, process: Process) -> Any:
-        batch = plan_replay(ledger, REGION, process.epoch, LetterFilter(), 9)
+    def _replay_plan(self, ledger: DeadLetterLedger, process: Process) -> Any:
+        batch = plan_replay(ledger, REGION, process.epoch, DeadLetterFilter(), 9)
         return process._replace(step="stage", batch=batch) if batch else None
 
-    def _replay_stage(self, ledger: LetterLedger, process: Process) -> Process:
+    def _replay_stage(self, ledger: DeadLetterLedger, process: Process) -> Process:
         """A job reads what is chosen, each record as it is now."""
         assert process.batch
         seq, tables = process.batch.seq, ledger.tables
-        chosen = {one.offset for one in tables.letters if one.chosen == seq}
+        chosen = {one.offset for one in tables.dead_letters if one.chosen == seq}
         good = {(seq, offset) for offset in chosen - {BAD}}
         bad = {(seq, offset) for offset in chosen & {BAD}}
         ledger.tables = tables._replace(
@@ -172,21 +172,21 @@ class Replays:
         )
         return process._replace(step="publish", rows=len(good), bad=len(bad))
 
-    def _replay_publish(self, ledger: LetterLedger, process: Process) -> Any:
+    def _replay_publish(self, ledger: DeadLetterLedger, process: Process) -> Any:
         assert process.batch
         read = SpanRead(Span("t", 0, 0, 3), 1, 1, process.rows + process.bad, process.bad)
         given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
-        return publish_replay(ledger, LetterTarget(), process.batch, given)
+        return publish_replay(ledger, DeadLetterTarget(), process.batch, given)
 
     # --- the first batch again ---
 
     _again_look, _again_fence = _replay_look, _replay_fence
 
-    def _again_plan(self, ledger: LetterLedger, process: Process) -> Process:
+    def _again_plan(self, ledger: DeadLetterLedger, process: Process) -> Process:
         batch = plan_batch_replay(ledger, REGION, process.epoch, 1)
         return process._replace(step="stage", batch=batch)
 
-    def _again_stage(self, ledger: LetterLedger, process: Process) -> Process:
+    def _again_stage(self, ledger: DeadLetterLedger, process: Process) -> Process:
         """A job reads the records from Kafka, each as it is now; some are set aside."""
         assert process.batch
         assert process.batch.staged_seq
@@ -199,24 +199,24 @@ class Replays:
         )
         return process._replace(step="publish", rows=len(good), bad=len(bad))
 
-    def _again_publish(self, ledger: LetterLedger, process: Process) -> Any:
+    def _again_publish(self, ledger: DeadLetterLedger, process: Process) -> Any:
         assert process.batch
         read = SpanRead(Span("t", 0, 0, 2), 1, 1, 2, process.bad)
         given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
-        return publish_batch_replay(ledger, LetterTarget(), process.batch, given)
+        return publish_batch_replay(ledger, DeadLetterTarget(), process.batch, given)
 
     # --- a rewind ---
 
-    def _rewind_look(self, ledger: LetterLedger, process: Process) -> Process:
+    def _rewind_look(self, ledger: DeadLetterLedger, process: Process) -> Process:
         return process._replace(step="lower", epoch=ledger.tables.epoch)
 
-    def _rewind_lower(self, ledger: LetterLedger, process: Process) -> Process:
+    def _rewind_lower(self, ledger: DeadLetterLedger, process: Process) -> Process:
         request = self._rewind(process)
         settled = settling.settle(ledger, FakeGroup(), REGION, request, request.to_seq)
         return process._replace(step="remove", epoch=settled.epoch)
 
-    def _rewind_remove(self, ledger: LetterLedger, process: Process) -> None:
-        settling._rewind(ledger, LetterTarget(), REGION, process.epoch, self._rewind(process))
+    def _rewind_remove(self, ledger: DeadLetterLedger, process: Process) -> None:
+        settling._rewind(ledger, DeadLetterTarget(), REGION, process.epoch, self._rewind(process))
 
     def _rewind(self, process: Process) -> RewindRequest:
         facts = Facts(CLUSTER, {}, {}, {})
@@ -227,9 +227,9 @@ def broken_promise(tables: Tables) -> str:
     """The first promise that is broken, in words; nothing if all hold."""
     for offset in range(tables.next_offset):
         rows = sum(row[1] == offset for row in tables.rows)
-        is_letter = any(one.offset == offset and one.replayed is None for one in tables.letters)
-        if rows + is_letter != 1:
-            return f"record {offset} is {rows} rows, and is{'' if is_letter else ' no'} dead letter"
+        is_bad = any(one.offset == offset and one.replayed is None for one in tables.dead_letters)
+        if rows + is_bad != 1:
+            return f"record {offset} is {rows} rows, and is{'' if is_bad else ' no'} dead letter"
     if any(offset == BAD or offset >= tables.next_offset for _, offset in tables.rows):
         return "a row of no record that was read, or of one that can't be decoded"
     seqs = [one.seq for one in tables.published]
@@ -237,7 +237,7 @@ def broken_promise(tables: Tables) -> str:
         return f"published without the one before: {tables.published}"
     if tables.head_seq != ([0, *seqs])[-1]:
         return f"the head is {tables.head_seq}, published are {seqs}"
-    marks = {one.replayed for one in tables.letters} - {None}
+    marks = {one.replayed for one in tables.dead_letters} - {None}
     if not marks <= {one.seq for one in tables.published if one.is_replay}:
         return f"marked as replayed by {marks}, published are {seqs}"
     return ""

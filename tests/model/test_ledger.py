@@ -307,13 +307,13 @@ class LedgerMachine(RuleBasedStateMachine):
     def every_record_is_there_once(self) -> None:
         """Rows and dead letters are those of [initial, next), each exactly once."""
         assert self.desk.rows() == self.desk.expected_rows()
-        letters = [
+        dead_letters = [
             (p.partition, offset)
             for p, end in sorted(self.desk.offsets().items())
             for offset in range(end)
             if is_bad(offset)
         ]
-        assert self.desk.dead_letters() == letters
+        assert self.desk.dead_letters() == dead_letters
 
     @invariant()
     def published_spans_tile(self) -> None:

@@ -11,7 +11,7 @@ FEWER += " rows_contributed - 1 WHERE seq = 4;"
 FEWER += FEWER.replace("batch_targets", "batches")
 MORE = FEWER.replace("- 1", "+ 1")
 ONE = "batch_seq = 4 AND kafka_partition = 0 AND value LIKE '%0'"
-LETTER = "seq = 4 AND refused_rows IS NULL"
+DEAD_LETTER = "seq = 4 AND refused_rows IS NULL"
 ASIDE = "seq = 4 AND refused_rows IS NOT NULL"
 BATCH_COUNTS = """
 UPDATE tidemark.spans SET records = records + CASE seq WHEN 4 THEN 1 ELSE -1 END
@@ -41,9 +41,10 @@ FAULTS: dict[str, tuple[str, set[tuple[int, Kind, str]]]] = {
                 {(4, Kind.foreign, ROW)}),
     "in another batch": (f"{SWAP} AND value LIKE '%0' AND kafka_partition = 0",
                          {(*place, ROW) for place in MOVED}),
-    "letter altered": (f"UPDATE tidemark.dead_letters SET value = 'baD' WHERE {LETTER}",
+    "letter altered": (f"UPDATE tidemark.dead_letters SET value = 'baD' WHERE {DEAD_LETTER}",
                        {(4, Kind.altered, DEAD)}),
-    "letter lost": (f"DELETE FROM tidemark.dead_letters WHERE {LETTER}", {(4, Kind.lost, DEAD)}),
+    "letter lost": (f"DELETE FROM tidemark.dead_letters WHERE {DEAD_LETTER}",
+                    {(4, Kind.lost, DEAD)}),
     "letter in another batch": (
         "UPDATE tidemark.dead_letters SET seq = 9 - seq"
         " WHERE seq IN (4, 5) AND refused_rows IS NULL",

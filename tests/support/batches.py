@@ -80,7 +80,7 @@ class Batches:
         """The same, and what is read is recorded in the batch's staging tables."""
         return replace(spec, staging=batch.staging)
 
-    def whole_letters(self, batch: Batch) -> list[tuple[Any, ...]]:
+    def whole_dead_letters(self, batch: Batch) -> list[tuple[Any, ...]]:
         """(offset, key, value, headers, reason, detail) of every dead letter staged."""
         return self._all(
             batch.staging.dead_letters, '"offset", key, value, headers, reason, detail'

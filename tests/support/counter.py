@@ -8,7 +8,7 @@ import psycopg2
 import pyarrow as pa
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk, is_good, records
-from tests.support.desk import dead_letters as letters_of
+from tests.support.desk import dead_letters as dead_letters_of
 
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
@@ -95,9 +95,9 @@ class Counter(Desk):
             with connection, connection.cursor() as cursor:
                 reads = []
                 for span in spans:
-                    letters = letters_of(span)
-                    copy_dead_letters(cursor, batch.staging, member, attempt, letters)
-                    reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
+                    dead_letters = dead_letters_of(span)
+                    copy_dead_letters(cursor, batch.staging, member, attempt, dead_letters)
+                    reads.append(SpanRead(span, member, attempt, records(span), len(dead_letters)))
                 record_reads(cursor, batch.staging, reads)
         return Contribution(member, tuple(reads), (Attempt(member, attempt, rows),))
 

@@ -78,7 +78,7 @@ class Desk:
         self.schema = schema
         self.columns = columns_of(schema)
         self.target_writer = TargetWriter(self.target, self.columns, upsert=upsert)
-        self.letters_of = dead_letters
+        self.dead_letters_of = dead_letters
         with transaction(engine, "target") as cursor:
             self.target_writers.ensure_targets(cursor)
         self.ledger.create_region(
@@ -205,9 +205,9 @@ class Desk:
             with connection, connection.cursor() as cursor:
                 reads = []
                 for span in spans:
-                    letters = self.letters_of(span)
-                    copy_dead_letters(cursor, batch.staging, member, attempt, letters)
-                    reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
+                    bad = self.dead_letters_of(span)
+                    copy_dead_letters(cursor, batch.staging, member, attempt, bad)
+                    reads.append(SpanRead(span, member, attempt, records(span), len(bad)))
                 record_reads(cursor, batch.staging, reads)
         winners = (Attempt(member, attempt, staged),) if staged[ONLY] else ()
         return Contribution(member, tuple(reads), winners)

@@ -47,7 +47,7 @@ class Shop:
     def let_be_refused(self, constraint: str = "CHECK (word <> 'bad')") -> None:
         """What the target refuses, and by this constraint it does, becomes a dead letter."""
         self.desk.target_writer = replace(self.desk.target_writer, refused_become_dead_letters=True)
-        self.desk.letters_of = lambda span: []  # all records of the log are rows
+        self.desk.dead_letters_of = lambda span: []  # all records of the log are rows
         self.desk.sql(f"ALTER TABLE {self.desk.target} ADD CONSTRAINT the_guard {constraint}")
         self.limits = Limits(1)
 
@@ -75,7 +75,7 @@ class Shop:
         staged = pa.RecordBatch.from_arrays(arrays, schema=desk.schema)
         return desk.publish(batch, desk.stage(batch, desk.join(self.epoch), rows=[staged]))
 
-    def letters(self) -> list[tuple[int, int, list[str | None]]]:
+    def dead_letters(self) -> list[tuple[int, int, list[str | None]]]:
         """Partition and offset of each refused record, with the words of its rows."""
         found = self.desk.sql(
             'SELECT partition, "offset", refused_rows FROM tidemark.dead_letters'

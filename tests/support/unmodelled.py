@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from tidemark.model.batch import Batch, Contribution, Moved
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import FinishedReset
 from tidemark.protocol.removal import Removal
@@ -52,7 +52,7 @@ class NoRemovals:
 class NoReplays:
     """Of a transaction of one epoch."""
 
-    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None:
+    def write_replay(self, meant: DeadLetterFilter, limit: int) -> Batch | None:
         raise NotImplementedError
 
     def write_contribution(self, batch: Batch, contribution: Contribution) -> None:
@@ -80,7 +80,7 @@ class NoReplays:
     def published_of(self, batch: Batch) -> Removal:
         raise NotImplementedError
 
-    def remove_letters(self, batch: Batch) -> int:
+    def remove_dead_letters(self, batch: Batch) -> int:
         raise NotImplementedError
 
     def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:

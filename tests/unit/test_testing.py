@@ -75,7 +75,7 @@ def test_records_become_rows_and_dead_letters(clicks: Path) -> None:
         ("/b", 99, 41),
     ]
     assert made.reasons == ["WRONG_TYPE", "NULL_VALUE"]
-    assert [letter.offset for letter in made.dead_letters] == [2, 3]
+    assert [dead_letter.offset for dead_letter in made.dead_letters] == [2, 3]
 
 
 def test_a_record_has_what_the_file_asks_for(clicks: Path) -> None:

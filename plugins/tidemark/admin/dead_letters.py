@@ -18,14 +18,14 @@ from typing import Any, TextIO
 
 import psycopg2
 
-from tidemark.admin.errors import ExportFileExists, ExportFileUnwritable, LettersMiscounted
+from tidemark.admin.errors import DeadLettersMiscounted, ExportFileExists, ExportFileUnwritable
 from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.letters import KeptLetter, export
+from tidemark.ledger.kept_dead_letters import KeptDeadLetter, export
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.plain import plain
 from tidemark.runs.region import Region, region_of
 from tidemark.runs.retire import TIDYING_SECONDS
@@ -41,8 +41,8 @@ Move = Callable[[int, int], None]
 _SHOWN_EVERY = 500
 
 
-def export_letters(
-    pipeline: Pipeline, connections: Connections, file: Path, meant: LetterFilter, move: Move
+def export_dead_letters(
+    pipeline: Pipeline, connections: Connections, file: Path, meant: DeadLetterFilter, move: Move
 ) -> int:
     """The file holds all dead letters that are meant, one JSON object a line; return how many.
 
@@ -55,35 +55,35 @@ def export_letters(
     with region_of(pipeline, connections) as region, _new(file) as out:
         with export(region.ledger.engine, region.name, meant) as found:
             done = 0
-            for done, one in enumerate(found.letters, 1):
+            for done, one in enumerate(found.dead_letters, 1):
                 out.write(json.dumps(as_line(one)) + "\n")
                 if done % _SHOWN_EVERY == 0:
                     move(done, found.count)
             if done != found.count:
-                raise LettersMiscounted(region=region.name, came=done, counted=found.count)
+                raise DeadLettersMiscounted(region=region.name, came=done, counted=found.count)
         return done
 
 
-def as_line(one: KeptLetter) -> dict[str, Any]:
+def as_line(one: KeptDeadLetter) -> dict[str, Any]:
     """All that the ledger has of a dead letter, in JSON's own types."""
-    letter = one.letter
+    dead_letter = one.dead_letter
     return {
         "seq": one.seq,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "timestamp_ms": letter.timestamp_ms,
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "timestamp_ms": dead_letter.timestamp_ms,
         "published_at": plain(one.published_at),
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "key_text": _utf8(letter.key),
-        "key_base64": _base64(letter.key),
-        "value_text": _utf8(letter.value),
-        "value_base64": _base64(letter.value),
+        "reason": dead_letter.reason,
+        "detail": dead_letter.detail,
+        "key_text": _utf8(dead_letter.key),
+        "key_base64": _base64(dead_letter.key),
+        "value_text": _utf8(dead_letter.value),
+        "value_base64": _base64(dead_letter.value),
         "headers": one.headers,
         "refused_rows": one.refused_rows,
-        "sha256": None if letter.hash is None else letter.hash.hex(),
-        "whole_bytes": letter.whole_bytes,
+        "sha256": None if dead_letter.hash is None else dead_letter.hash.hex(),
+        "whole_bytes": dead_letter.whole_bytes,
         "replayed_seq": one.replayed_seq,
     }
 
@@ -142,10 +142,10 @@ class PurgeReport:
     """Those that it does not remove before they were sent to `dead_letters.topic`."""
 
 
-def purge_letters(
+def purge_dead_letters(
     pipeline: Pipeline,
     connections: Connections,
-    meant: LetterFilter,
+    meant: DeadLetterFilter,
     age: timedelta,
     order: Order | None,
     move: Callable[[int, int], None] = lambda done, of: None,
@@ -188,7 +188,7 @@ def purge_old(region: Region) -> None:
     engine, deadline = region.ledger.engine, Deadline(TIDYING_SECONDS)
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
-        meant = LetterFilter(until=LedgerQueries(engine).now() - timedelta(days=days))
+        meant = DeadLetterFilter(until=LedgerQueries(engine).now() - timedelta(days=days))
         while naming.purge(engine, region.name, meant, order) and not deadline.is_past:
             pass
     except (TidemarkError, psycopg2.Error) as error:

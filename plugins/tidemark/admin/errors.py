@@ -424,7 +424,7 @@ class ImportReadsBackOthers(MirrorFailed):
         )
 
 
-class LettersMiscounted(LedgerInconsistent):
+class DeadLettersMiscounted(LedgerInconsistent):
     """Not as many dead letters came as the same snapshot counted."""
 
     region: str

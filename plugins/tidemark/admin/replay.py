@@ -33,10 +33,10 @@ from tidemark.errors import (
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.deciding import refuse_batch_replay
-from tidemark.ledger.letters import KeptLetter, replayable
+from tidemark.ledger.kept_dead_letters import KeptDeadLetter, replayable
 from tidemark.ledger.queries import LedgerQueries, PublishedSpan
 from tidemark.model.batch import Batch, Contribution
-from tidemark.model.dead_letters import LetterFilter, Replayed
+from tidemark.model.dead_letters import DeadLetterFilter, Replayed
 from tidemark.model.facts import check_topic_ids
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
@@ -66,7 +66,7 @@ from tidemark.staging.tables import complete_reads
 log = logging.getLogger(__name__)
 
 
-Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
+Decode = Callable[[list[KeptDeadLetter]], tuple[int, Counter[str]]]
 """Gives how many can be decoded, and why the others can't be."""
 
 BLOCK = 500
@@ -96,12 +96,12 @@ class ReplayReport:
     """Of a dry run: why a replay would be refused now."""
 
 
-def dry_run(region: Region, meant: LetterFilter, limit: int) -> ReplayReport:
+def dry_run(region: Region, meant: DeadLetterFilter, limit: int) -> ReplayReport:
     """Decode what would be chosen; the transform is not run."""
     state, decode = region.state(), _decoding(region)
     good, failing = 0, Counter[str]()
     with replayable(region.ledger.engine, region.name, meant, limit) as (found, raw):
-        while some := list(islice(found.letters, BLOCK)):
+        while some := list(islice(found.dead_letters, BLOCK)):
             rows, reasons = decode(some)
             good, failing = good + rows, failing + reasons
     return ReplayReport(
@@ -124,9 +124,9 @@ def _decoding(region: Region) -> Decode:
     spec = region.job_spec().reading
     decoder, schema = RecordDecoder(spec.decoding), spec.schema
 
-    def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
+    def decoded(dead_letters: list[KeptDeadLetter]) -> tuple[int, Counter[str]]:
         rows, rejected = decode_block(
-            decoder, [record_of(one, spec.kafka) for one in letters], schema
+            decoder, [record_of(one, spec.kafka) for one in dead_letters], schema
         )
         return rows.num_rows, Counter(str(one.reason) for one in rejected)
 
@@ -287,10 +287,10 @@ def _tidied(region: Region, epoch: int, gone: frozenset[str]) -> None:
     retire(region.ledger.engine, region.name)
 
 
-def replay_letters(
+def replay_dead_letters(
     pipeline: Pipeline,
     connections: Connections,
-    meant: LetterFilter,
+    meant: DeadLetterFilter,
     limit: int,
     order: Order | None,
     executor_of: ExecutorOf,
@@ -318,7 +318,7 @@ def replay_letters(
 
 def _replayed(
     region: Region,
-    meant: LetterFilter,
+    meant: DeadLetterFilter,
     limit: int,
     order: Order,
     executor_of: ExecutorOf,
@@ -344,7 +344,7 @@ def _replayed(
     )
 
 
-def _published(replay: Replay, meant: LetterFilter, limit: int) -> Replayed | None:
+def _published(replay: Replay, meant: DeadLetterFilter, limit: int) -> Replayed | None:
     """Plan, drain and publish; None where nothing is left to replay."""
     ledger = replay.region.ledger
     batch = plan_replay(ledger, replay.region.name, replay.epoch, meant, limit)

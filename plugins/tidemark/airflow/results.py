@@ -92,11 +92,11 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
 
 def of_replay(report: Result) -> Result:
     """A replay or its dry run, for XCom: first what it did, in a sentence."""
-    sentence = _batch_replayed(report) if "seq" in report else _letters_replayed(report)
+    sentence = _batch_replayed(report) if "seq" in report else _dead_letters_replayed(report)
     return {"summary": sentence, **report}
 
 
-def _letters_replayed(report: Result) -> str:
+def _dead_letters_replayed(report: Result) -> str:
     """Numbers alone, for whoever may read the DAG sees it."""
     replayed, failing = report["replayed"], sum(report["kept"].values())
     fail = f"{failing} {{}} again"
@@ -161,8 +161,8 @@ def _rows_gone(table_name: str, report: "ResetReport") -> str:
         return f"no row of {table_name}"
     first, last = report.to_seq + 1, report.head_seq
     seqs = f"batch {last}" if first == last else f"batches {first}-{last}"
-    letters = f" and {amount(back.dead_letters, 'dead letter')}" if back.dead_letters else ""
-    return f"{amount(back.rows, 'row')} of {table_name}{letters} ({seqs})"
+    dead_letters = f" and {amount(back.dead_letters, 'dead letter')}" if back.dead_letters else ""
+    return f"{amount(back.rows, 'row')} of {table_name}{dead_letters} ({seqs})"
 
 
 def _discarded(report: "ResetReport", verb: str) -> str:
@@ -177,8 +177,8 @@ def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> 
     to_seq = report.to_seq or "0, the initial state"
     batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
     yield f"  head        batch {report.head_seq} -> {to_seq}; {batches}"
-    letters = amount(back.dead_letters, "dead letter")
-    yield f"  removed     {amount(back.rows, 'row')} of {table_name}, {letters}"
+    dead_letters = amount(back.dead_letters, "dead letter")
+    yield f"  removed     {amount(back.rows, 'row')} of {table_name}, {dead_letters}"
     yield from (f"  lost        {fault}" for fault in back.lost)
     yield from table(
         ("partition", "from", "to", "read again", "margin"),

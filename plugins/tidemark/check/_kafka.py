@@ -155,7 +155,7 @@ def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:
 NEEDED_TO_WRITE = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
 """On the output topic, which is read where nothing else says what was sent."""
 
-LETTER_BYTES = 64 << 10
+DEAD_LETTER_BYTES = 64 << 10
 """A dead letter is its record, whole, with headers that say why; these have no more, as a rule."""
 
 ADVISED_MINUTES = 7 * 24 * 60
@@ -173,9 +173,9 @@ def output_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator
     topics, read = pipeline.sent_to, pipeline.kafka.topics
     if rows := topics.rows:
         yield finding(f"output topic {rows}", lambda: _topic(kafka(), rows, "output.topic", read))
-    if letters := topics.letters:
-        key, what = "dead_letters.topic", f"topic of dead letters {letters}"
-        yield finding(what, lambda: _topic(kafka(), letters, key, read, LETTER_BYTES))
+    if dead_letters := topics.dead_letters:
+        key, what = "dead_letters.topic", f"topic of dead letters {dead_letters}"
+        yield finding(what, lambda: _topic(kafka(), dead_letters, key, read, DEAD_LETTER_BYTES))
     if pipeline.output and (registry := pipeline.output.registry):
         yield finding("registry of the output", lambda: _registry(connection_of(registry)))
     yield finding("what was sent", lambda: _kept(kafka()))

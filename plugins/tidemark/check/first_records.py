@@ -60,24 +60,24 @@ class Preview:
     def text(self) -> str:
         """The counts in a sentence: what was read, and what became of it."""
         read = f"{amount(self.records, 'record')} read"
-        letters = amount(len(self.dead_letters), "dead letter")
+        dead_letters = amount(len(self.dead_letters), "dead letter")
         if len(self.rows) > 1:
             made = ", ".join(
                 f"{amount(one.num_rows, 'row')} of {name}" for name, one in self.rows.items()
             )
-            return f"{read}: {made}, {letters}"
+            return f"{read}: {made}, {dead_letters}"
         (rows,) = (one.num_rows for one in self.rows.values())
         left = self.decoded - rows
         dropped = f", {left} dropped by the transform" if left > 0 else ""
         added = f", {-left} more than it was given, made by the transform" if left < 0 else ""
-        return f"{read}: {amount(rows, 'row')}{added}{dropped}, {letters}"
+        return f"{read}: {amount(rows, 'row')}{added}{dropped}, {dead_letters}"
 
 
 def preview_of(given: Pipeline, connections: Connections, limit: int) -> Preview:
     """What becomes of the first `limit` records; the transform must be importable."""
     pipeline = with_columns_in_use(given, connections)
-    rows, letters = _decoded(pipeline, connections, limit)
-    return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
+    rows, dead_letters = _decoded(pipeline, connections, limit)
+    return Preview(_transformed(pipeline, rows), dead_letters, rows.num_rows)
 
 
 def raw_records(pipeline: Pipeline, connections: Connections, limit: int) -> list[dict[str, Any]]:
@@ -94,13 +94,13 @@ def _decoded(
     """The rows of the first `limit` records, and the dead letters among them."""
     spec = read_spec(pipeline, Endpoints.of(pipeline, connections))
     rows = pa.Table.from_batches([], spec.schema)
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     for spans in _wider_spans(pipeline, spec, limit):
-        found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(letters))
-        rows, letters = pa.concat_tables([rows, found]), [*letters, *rejected]
-        if rows.num_rows + len(letters) == limit:
+        found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(dead_letters))
+        rows, dead_letters = pa.concat_tables([rows, found]), [*dead_letters, *rejected]
+        if rows.num_rows + len(dead_letters) == limit:
             break
-    return rows, letters
+    return rows, dead_letters
 
 
 def _wider_spans(pipeline: Pipeline, spec: ReadSpec, limit: int) -> Iterator[tuple[Span, ...]]:
@@ -115,20 +115,20 @@ def _wider_spans(pipeline: Pipeline, spec: ReadSpec, limit: int) -> Iterator[tup
 
 
 def _read(spec: ReadSpec, spans: tuple[Span, ...]) -> tuple[pa.Table, list[DeadLetter]]:
-    letters: list[DeadLetter] = []
-    batches = list(read(spec, spans, 0, letters.extend))
+    dead_letters: list[DeadLetter] = []
+    batches = list(read(spec, spans, 0, dead_letters.extend))
     rows = pa.Table.from_batches(batches, spec.schema)
-    return rows.sort_by([(name, "ascending") for name in _PLACE]), letters
+    return rows.sort_by([(name, "ascending") for name in _PLACE]), dead_letters
 
 
 def _first(
-    rows: pa.Table, letters: list[DeadLetter], most: int
+    rows: pa.Table, dead_letters: list[DeadLetter], most: int
 ) -> tuple[pa.Table, list[DeadLetter]]:
     """What became of the first `most` records of a try, by topic, partition and offset."""
     good = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
-    bad = [(letter.topic, letter.partition, letter.offset) for letter in letters]
+    bad = [(one.topic, one.partition, one.offset) for one in dead_letters]
     first = set(sorted([*good, *bad])[:most])
-    kept = [letter for letter, place in zip(letters, bad, strict=True) if place in first]
+    kept = [one for one, place in zip(dead_letters, bad, strict=True) if place in first]
     return rows[: len(first) - len(kept)], kept
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.admin.dead_letters import as_line, export_letters, purge_letters
-from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
-from tidemark.cli.letter_filter import (
+from tidemark.admin.dead_letters import as_line, export_dead_letters, purge_dead_letters
+from tidemark.cli.dead_letter_filter import (
     Partition,
     Reasons,
     Since,
     Until,
-    letter_filter,
+    dead_letter_filter,
     refuse_unknown_reasons,
 )
+from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
@@ -37,8 +37,8 @@ from tidemark.runs.region import region_of
 
 if TYPE_CHECKING:
     from tidemark.admin.dead_letters import PurgeReport
-    from tidemark.ledger.letters import KeptLetter
-    from tidemark.model.dead_letters import LetterFilter
+    from tidemark.ledger.kept_dead_letters import KeptDeadLetter
+    from tidemark.model.dead_letters import DeadLetterFilter
     from tidemark.settings.pipeline import Pipeline
 
 
@@ -70,7 +70,7 @@ def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, ap
 
 def purge_them(
     pipeline: "Pipeline",
-    meant: "LetterFilter",
+    meant: "DeadLetterFilter",
     older_than: str | None,
     why: str,
     output: ResultFormat,
@@ -81,7 +81,7 @@ def purge_them(
     age, order = _age(older_than), order_of(why, apply=apply)
     connections = connections_of(pipeline)
     with moving("dead letters") as move:
-        report = purge_letters(
+        report = purge_dead_letters(
             pipeline,
             connections,
             meant,
@@ -164,7 +164,7 @@ def dead_letters(
       tidemark dead-letters flights --raw --limit 1
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
-    meant = letter_filter(reason, since, until, partition)
+    meant = dead_letter_filter(reason, since, until, partition)
     refuse_mixed(export, older_than, purge=purge, apply=apply)
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)
@@ -189,9 +189,11 @@ def dead_letters(
         print_table(columns, [_line(one) for one in found])
 
 
-def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: ResultFormat) -> None:
+def _export(
+    pipeline: "Pipeline", file: Path, meant: "DeadLetterFilter", output: ResultFormat
+) -> None:
     with moving("dead letters") as move:
-        count = export_letters(
+        count = export_dead_letters(
             pipeline,
             connections_of(pipeline),
             file,
@@ -205,36 +207,37 @@ def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Res
         print_line(f"region {pipeline.region}: {are} in {file}")
 
 
-def _shape(kept: "KeptLetter") -> dict[str, object]:
-    letter = kept.letter
-    escaped = {"key_text": text_of(letter.key), "value_text": text_of(letter.value)}
+def _shape(kept: "KeptDeadLetter") -> dict[str, object]:
+    dead_letter = kept.dead_letter
+    escaped = {"key_text": text_of(dead_letter.key), "value_text": text_of(dead_letter.value)}
     return as_line(kept) | escaped
 
 
-def _line(kept: "KeptLetter") -> tuple[object, ...]:
-    letter = kept.letter
-    detail, value = inert(letter.detail), inert(text_of(letter.value) or "") or _rows(kept) or ""
-    where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
+def _line(kept: "KeptDeadLetter") -> tuple[object, ...]:
+    dead_letter = kept.dead_letter
+    detail = inert(dead_letter.detail)
+    value = inert(text_of(dead_letter.value) or "") or _rows(kept) or ""
+    where = f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}"
     shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
-    return kept.seq, where, _time(letter.timestamp_ms), letter.reason, *shown
+    return kept.seq, where, _time(dead_letter.timestamp_ms), dead_letter.reason, *shown
 
 
-def _rows(kept: "KeptLetter") -> str | None:
+def _rows(kept: "KeptDeadLetter") -> str | None:
     """The rows that the target refused, as JSON."""
     rows = kept.refused_rows
     return None if rows is None else inert(json.dumps(rows, ensure_ascii=False))
 
 
-def _print_whole(kept: "KeptLetter") -> None:
-    letter = kept.letter
-    print_line(f"{letter.topic}[{letter.partition}]@{letter.offset}", style="bold")
+def _print_whole(kept: "KeptDeadLetter") -> None:
+    dead_letter = kept.dead_letter
+    print_line(f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}", style="bold")
     facts = {
         "batch": kept.seq,
-        "time": _time(letter.timestamp_ms),
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "key": text_of(letter.key),
-        "value": text_of(letter.value),
+        "time": _time(dead_letter.timestamp_ms),
+        "reason": dead_letter.reason,
+        "detail": dead_letter.detail,
+        "key": text_of(dead_letter.key),
+        "value": text_of(dead_letter.value),
         "rows": _rows(kept),
     }
     headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers or ()}

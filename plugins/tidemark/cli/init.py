@@ -190,7 +190,7 @@ class Initiated:
     @property
     def reasons(self) -> dict[str, int]:
         """How many dead letters there are, by reason."""
-        return dict(Counter(letter.reason for letter in self.tried.dead_letters))
+        return dict(Counter(one.reason for one in self.tried.dead_letters))
 
     @property
     def next(self) -> list[str]:
@@ -241,11 +241,11 @@ def _print_seen(done: Initiated) -> None:
     if any(one.type is None and one.why != NOTHING for one in found.fields):
         print_line(LEFT_OUT)
     reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
-    letters = (
+    dead_letters = (
         f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""
     )
     decoded = amount(done.tried.decoded, "row")
-    print_line(f"Decoded so: {decoded}, {inert(letters or 'no dead letter')}")
+    print_line(f"Decoded so: {decoded}, {inert(dead_letters or 'no dead letter')}")
     if Reason.NULL_VALUE in done.reasons:
         _print_of_nulls(done)
     if upsert := done.new.upsert:

@@ -53,16 +53,16 @@ def preview(
         prepare_spark(loaded)
         found = preview_of(loaded, connections_of(loaded), limit)
     if output is ResultFormat.json:
-        letters = [plain(letter) for letter in found.dead_letters]
+        dead_letters = [plain(one) for one in found.dead_letters]
         rows = {name: table.to_pylist() for name, table in found.rows.items()}
         told = {"rows": rows[ONLY]} if ONLY in rows else {"rows_by_target": rows}
-        print_json({"records": found.records, **told, "dead_letters": letters})
+        print_json({"records": found.records, **told, "dead_letters": dead_letters})
         return
     for name, table in found.rows.items():
         if name != ONLY:
             print_line(name, style="bold")
         _print_rows(table)
-    _print_letters(found.dead_letters)
+    _print_dead_letters(found.dead_letters)
     print_line(found.text)
 
 
@@ -94,18 +94,18 @@ def _print_rows(rows: "pa.Table") -> None:
             print_line(f"  {name:{left}}  {value}")
 
 
-def _print_letters(letters: "list[DeadLetter]") -> None:
-    if not letters:
+def _print_dead_letters(dead_letters: "list[DeadLetter]") -> None:
+    if not dead_letters:
         return
     print_line("")
-    print_line(amount(len(letters), "dead letter"), style="yellow")
+    print_line(amount(len(dead_letters), "dead letter"), style="yellow")
     columns = ("record", "reason", "detail", "value")
-    print_table(columns, [_line(letter) for letter in letters])
+    print_table(columns, [_line(one) for one in dead_letters])
 
 
-def _line(letter: "DeadLetter") -> tuple[object, ...]:
-    where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
-    return where, letter.reason, _cell(letter.detail), _cell(letter.value)
+def _line(dead_letter: "DeadLetter") -> tuple[object, ...]:
+    where = f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}"
+    return where, dead_letter.reason, _cell(dead_letter.detail), _cell(dead_letter.value)
 
 
 def _cell(value: Any) -> str:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.admin.replay import replay_batch, replay_letters
-from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
-from tidemark.cli.letter_filter import (
+from tidemark.admin.replay import replay_batch, replay_dead_letters
+from tidemark.cli.dead_letter_filter import (
     Partition,
     Reasons,
     Since,
     Until,
-    letter_filter,
+    dead_letter_filter,
     refuse_unknown_reasons,
 )
+from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
 from tidemark.cli.order import DRY, Apply, order_of
 from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import (
@@ -87,7 +87,7 @@ def replay(
         raise NothingToReplay
     if batch is not None and any((reason, since, until, partition, limit)):
         raise BatchIsReplayedWhole
-    meant = letter_filter(reason, since, until, partition)
+    meant = dead_letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)
     prepare_spark(pipeline)
@@ -99,7 +99,7 @@ def replay(
             lines = _lines_of_batch(report)
         else:
             most = limit or pipeline.batch.max_records
-            report = replay_letters(pipeline, connections, meant, most, order, started_spark)
+            report = replay_dead_letters(pipeline, connections, meant, most, order, started_spark)
             lines = _lines(report)
     if output is ResultFormat.json:
         print_json(report)

@@ -63,8 +63,8 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
     else:
         batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
         yield f"  head        batch {report.head_seq} -> {_head(report)}; {batches}"
-        letters = amount(back.dead_letters, "dead letter")
-        yield f"  removed     {amount(back.rows, 'row')} of {table}, {letters}"
+        dead_letters = amount(back.dead_letters, "dead letter")
+        yield f"  removed     {amount(back.rows, 'row')} of {table}, {dead_letters}"
         if back.replays:
             yield f"  taken back  {amount(back.replays, 'replay')}: dead letters again"
         for fact in back.lost:

@@ -128,10 +128,10 @@ def _text(difference: "Difference") -> str:
 
 def _summary(report: "Report") -> str:
     compared = [batch for batch in report.batches if not batch.unverifiable]
-    rows, letters = sum(b.rows for b in compared), sum(b.dead_letters for b in compared)
+    rows, dead_letters = sum(b.rows for b in compared), sum(b.dead_letters for b in compared)
     text = (
         f"region {report.region}: {amount(len(compared), 'batch')} with {amount(rows, 'row')}"
-        f" and {amount(letters, 'dead letter')} compared"
+        f" and {amount(dead_letters, 'dead letter')} compared"
     )
     if report.unverifiable:
         text += f", {report.unverifiable} not verifiable"

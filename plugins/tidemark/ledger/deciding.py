@@ -15,15 +15,15 @@ from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
     BatchNotReplayable,
     CheckpointNotRestored,
+    DeadLettersPurgedMeanwhile,
     KeyTextsChanged,
-    LettersPurgedMeanwhile,
     SpansReadOtherwise,
     TableIsAnother,
 )
-from tidemark.ledger.letters import of_filter
+from tidemark.ledger.kept_dead_letters import of_filter
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
-from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, LetterFilter, Limits
+from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, DeadLetterFilter, Limits
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
@@ -268,12 +268,12 @@ class Publishing(Decision):
     def count_dead_letters(self, batch: Batch) -> Counted:
         """The counts of the batch's claimed spans, of all members, with the run's limits."""
         self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
-        own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
+        own, dead_letters, before, dead_letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
         return Counted(
             records=own,
-            dead_letters=letters,
+            dead_letters=dead_letters,
             records_before=before,
-            dead_letters_before=letters_before,
+            dead_letters_before=dead_letters_before,
             limits=Limits(*limits),
         )
 
@@ -329,13 +329,13 @@ class Replaying(Decision):
 
     __slots__ = ()
 
-    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None:
+    def write_replay(self, meant: DeadLetterFilter, limit: int) -> Batch | None:
         """Choose dead letters, the oldest histories first, for a batch that follows the head.
 
         None, and nothing is written, where none is meant.
         """
         seq = self._give_out_seq()
-        self._run("write_replay_letters", seq=seq, limit=limit, **of_filter(meant))
+        self._run("write_replay_dead_letters", seq=seq, limit=limit, **of_filter(meant))
         found = self.cursor.fetchall()
         if not found:
             return None
@@ -453,9 +453,9 @@ class BatchReplay(Decision):
         """What the batch has published, as the ledger counted it."""
         return Removal(*(self._one("published_of", seq=batch.seq) or ({}, 0)))
 
-    def remove_letters(self, batch: Batch) -> int:
+    def remove_dead_letters(self, batch: Batch) -> int:
         """Remove its dead letters but those that were replayed; return how many."""
-        return self._run("remove_letters", seq=batch.seq)
+        return self._run("remove_dead_letters", seq=batch.seq)
 
     def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
         """The contribution stands in the place of those before, of all spans.
@@ -486,10 +486,10 @@ class BatchReplay(Decision):
         """
         self._run("publish_batch_replay_targets", seq=batch.seq)
         self._write_moved(batch, moved)
-        values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "letters": dead_letters}
+        values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "dead_letters": dead_letters}
         found = self._one("publish_batch_replay", **values)
         if found is None:
-            raise LettersPurgedMeanwhile(region=self.region, seq=batch.seq)
+            raise DeadLettersPurgedMeanwhile(region=self.region, seq=batch.seq)
         return int(found[0])
 
 

@@ -254,7 +254,7 @@ class SpansReadOtherwise(StagingLost):
         )
 
 
-class LettersPurgedMeanwhile(Refused):
+class DeadLettersPurgedMeanwhile(Refused):
     """Dead letters of a batch were purged while it was read again."""
 
     region: str
@@ -267,7 +267,7 @@ class LettersPurgedMeanwhile(Refused):
         )
 
 
-class LettersAreRewound(Refused):
+class DeadLettersAreRewound(Refused):
     """A rewind has counted the dead letters that are to be purged."""
 
     region: str
@@ -279,7 +279,7 @@ class LettersAreRewound(Refused):
         )
 
 
-class LettersToSendDiffer(Refused):
+class DeadLettersToSendDiffer(Refused):
     """The dead letters of a batch that are to be sent are not as many as were published."""
 
     region: str

@@ -128,7 +128,7 @@ class ReasonCount:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownLetter:
+class ShownDeadLetter:
     """A dead letter without what is too long to show."""
 
     seq: int

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.ledger import letters, regions, rewinds
+from tidemark.ledger import kept_dead_letters, regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
-    LettersAreRewound,
+    DeadLettersAreRewound,
     RegionChangedMeanwhile,
     RegionKeepsTargets,
     RegionNameTaken,
@@ -23,7 +23,7 @@ from tidemark.ledger.errors import (
 )
 from tidemark.ledger.ledger import lock_region
 from tidemark.ledger.regions import others_of, refuse_shared
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.state import Mirrored, RegionState
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
@@ -177,21 +177,21 @@ STEP = 5_000
 
 
 def purgeable(
-    engine: Engine, region: str, meant: LetterFilter
+    engine: Engine, region: str, meant: DeadLetterFilter
 ) -> tuple[Counter[str], Counter[str], int]:
     """How many dead letters a purge would remove, and how many it leaves there; by reason.
 
     And how many are to be sent to their topic first.
     """
     with autocommit(engine) as cursor:
-        cursor.execute(query("purgeable"), {"region": region, **letters.of_filter(meant)})
+        cursor.execute(query("purgeable"), {"region": region, **kept_dead_letters.of_filter(meant)})
         rows = cursor.fetchall()
         # adding drops zeros
         gone, left = Counter({row[0]: row[1] for row in rows}), {row[0]: row[2] for row in rows}
         return gone + Counter(), Counter(left) + Counter(), sum(row[3] for row in rows)
 
 
-def purge(engine: Engine, region: str, meant: LetterFilter, order: Order) -> Counter[str]:
+def purge(engine: Engine, region: str, meant: DeadLetterFilter, order: Order) -> Counter[str]:
     """Remove some of the dead letters that are meant; return their number by reason.
 
     None are left when it returns nothing. Deletion, count and audit row are one transaction.
@@ -202,8 +202,8 @@ def purge(engine: Engine, region: str, meant: LetterFilter, order: Order) -> Cou
     with transaction(engine, "purge") as cursor:
         lock_region(cursor, region)
         if rewinds.rewind_is_under_way(cursor, region):
-            raise LettersAreRewound(region=region)
-        values = {"region": region, "step": STEP, **letters.of_filter(meant)}
+            raise DeadLettersAreRewound(region=region)
+        values = {"region": region, "step": STEP, **kept_dead_letters.of_filter(meant)}
         cursor.execute(query("purge_dead_letters"), values)
         gone = Counter(dict(cursor.fetchall()))
         if gone:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidemark.ledger import letters
-from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
+from tidemark.ledger import kept_dead_letters
+from tidemark.ledger.kept_dead_letters import ALL_DEAD_LETTERS, KeptDeadLetter
 from tidemark.ledger.reader import Lookup
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 
 
@@ -205,21 +205,21 @@ class LedgerQueries(Lookup):
         rows = self._rows("broken_chains", region=region)
         return [BrokenChain(TopicPartition(row[0], row[1]), *row[2:]) for row in rows]
 
-    def letter_reasons(self, region: str) -> list[str]:
+    def dead_letter_reasons(self, region: str) -> list[str]:
         """The reasons that the region's dead letters have."""
-        return [reason for (reason,) in self._rows("letter_reasons", region=region)]
+        return [reason for (reason,) in self._rows("dead_letter_reasons", region=region)]
 
-    def open_letters(self, region: str) -> int:
+    def open_dead_letters(self, region: str) -> int:
         """How many dead letters are there, neither purged nor replayed."""
-        return int(self._rows("open_letters", region=region)[0][0])
+        return int(self._rows("open_dead_letters", region=region)[0][0])
 
     def dead_letters(
-        self, region: str, limit: int | None = None, meant: LetterFilter = ALL_LETTERS
-    ) -> list[KeptLetter]:
+        self, region: str, limit: int | None = None, meant: DeadLetterFilter = ALL_DEAD_LETTERS
+    ) -> list[KeptDeadLetter]:
         """Dead letters, newest batch first."""
-        values = letters.of_filter(meant)
+        values = kept_dead_letters.of_filter(meant)
         rows = self._rows("dead_letters", region=region, limit=limit, **values)
-        return [letters.kept(row) for row in rows]
+        return [kept_dead_letters.kept(row) for row in rows]
 
 
 WINDOW_SECONDS = 24 * 3600

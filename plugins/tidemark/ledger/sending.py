@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from tidemark.ledger import rewinds
-from tidemark.ledger.errors import LettersToSendDiffer
-from tidemark.ledger.letters import headers_of_letter
+from tidemark.ledger.errors import DeadLettersToSendDiffer
+from tidemark.ledger.kept_dead_letters import headers_of_dead_letter
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import (
@@ -80,7 +80,7 @@ def _history(cursor: Cursor, region: str) -> tuple[int, int | None, int, int]:
 
 def unsent(cursor: Cursor, region: str, parts: Parts, sent_seq: int) -> list[Unsent]:
     """The batches that were published after a seq and count, in their order."""
-    values = {"region": region, "target": parts.target, "letters": parts.letters}
+    values = {"region": region, "target": parts.target, "dead_letters": parts.dead_letters}
     cursor.execute(query("unsent"), {**values, "seq": sent_seq})
     return [Unsent(seq, UUID(uuid), *rest) for seq, uuid, *rest in cursor.fetchall()]
 
@@ -125,14 +125,16 @@ ORIGINAL = "original."
 _NEXT = "FETCH FORWARD 500 FROM tidemark_letters"
 
 
-def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iterator[OutputRecord]:
+def sent_dead_letters(
+    cursor: Cursor, region: str, batch: Unsent, topic: str
+) -> Iterator[OutputRecord]:
     """One record for each dead letter of the batch, also for those that became rows since.
 
     Raises:
         Refused: they are not as many as the ledger counted.
     """
     found, common = 0, batch.headers(region)
-    cursor.execute(query("sent_letters"), {"region": region, "seq": batch.seq})
+    cursor.execute(query("sent_dead_letters"), {"region": region, "seq": batch.seq})
     cursor.execute(_NEXT)
     while rows := cursor.fetchall():
         for *why, key, value, headers in rows:
@@ -145,9 +147,9 @@ def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iter
             )
         cursor.execute(_NEXT)
     cursor.execute("CLOSE tidemark_letters")
-    if found != batch.letters:
-        raise LettersToSendDiffer(
-            region=region, seq=batch.seq, published=batch.letters, found=found
+    if found != batch.dead_letters:
+        raise DeadLettersToSendDiffer(
+            region=region, seq=batch.seq, published=batch.dead_letters, found=found
         )
 
 
@@ -185,7 +187,7 @@ def _original(headers: list[dict[str, object]] | None) -> Headers:
     """The record's own headers in order; one that says so if the client could not give them."""
     if headers is None:
         return (("original-headers", b"unknown"),)
-    return tuple((f"{ORIGINAL}{key}", value) for key, value in headers_of_letter(headers))
+    return tuple((f"{ORIGINAL}{key}", value) for key, value in headers_of_dead_letter(headers))
 
 
 def _bytes(value: memoryview | None) -> bytes | None:

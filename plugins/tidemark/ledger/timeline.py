@@ -11,7 +11,7 @@ from tidemark.ledger.history import (
     PastReset,
     ReasonCount,
     Share,
-    ShownLetter,
+    ShownDeadLetter,
     Standing,
     TimedBatch,
 )
@@ -21,8 +21,8 @@ from tidemark.model.state import Run
 
 _NEWEST = 1000
 """Checkpoints of a region that its sums of a day look at."""
-_JUDGED_LETTERS = 10_000
-_LETTER_BYTES = 2000
+_JUDGED_DEAD_LETTERS = 10_000
+_DEAD_LETTER_BYTES = 2000
 
 
 class Timeline(Lookup):
@@ -76,7 +76,7 @@ class Timeline(Lookup):
         return [PastReset(*row) for row in rows]
 
     def reasons_of_newest(
-        self, region: str, limit: int = _JUDGED_LETTERS, most: int | None = None
+        self, region: str, limit: int = _JUDGED_DEAD_LETTERS, most: int | None = None
     ) -> list[ReasonCount]:
         """Why the newest dead letters are dead letters, the commonest reason first.
 
@@ -85,14 +85,16 @@ class Timeline(Lookup):
         rows = self._rows("reasons_of_newest", region=region, limit=limit, most=most)
         return [ReasonCount(*row) for row in rows]
 
-    def newest_letters(self, region: str, limit: int) -> list[ShownLetter]:
+    def newest_dead_letters(self, region: str, limit: int) -> list[ShownDeadLetter]:
         """The newest dead letters, newest batch first, with the beginnings of key and value."""
-        rows = self._rows("newest_letters", region=region, limit=limit, bytes=_LETTER_BYTES)
-        return [_letter(*row) for row in rows]
+        rows = self._rows(
+            "newest_dead_letters", region=region, limit=limit, bytes=_DEAD_LETTER_BYTES
+        )
+        return [_dead_letter(*row) for row in rows]
 
 
-def _letter(*row: Any) -> ShownLetter:
-    found = ShownLetter(*row)
+def _dead_letter(*row: Any) -> ShownDeadLetter:
+    found = ShownDeadLetter(*row)
     return replace(found, key=_bytes(found.key), value=_bytes(found.value))
 
 

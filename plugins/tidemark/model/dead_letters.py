@@ -40,7 +40,7 @@ class CommonReason:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterFilter:
+class DeadLetterFilter:
     """Which dead letters are meant; what is not given is all of them."""
 
     reasons: tuple[str, ...] = ()
@@ -115,34 +115,38 @@ class Room:
         self._share = MOST_A_BATCH // max(1, spans)
         self._taken: Counter[tuple[str, int]] = Counter()
 
-    def kept(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+    def kept(self, dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
         """The same, each as far as there is room for it."""
         most = self._max_bytes
-        return [*letters] if most is None else [self._kept(one, most) for one in letters]
+        return [*dead_letters] if most is None else [self._kept(one, most) for one in dead_letters]
 
-    def _kept(self, letter: DeadLetter, most: int) -> DeadLetter:
-        span = letter.topic, letter.partition
-        found = beginning(letter, max(0, min(most, self._share - self._taken[span])))
+    def _kept(self, dead_letter: DeadLetter, most: int) -> DeadLetter:
+        span = dead_letter.topic, dead_letter.partition
+        found = beginning(dead_letter, max(0, min(most, self._share - self._taken[span])))
         self._taken[span] += size_of(found)
         return found
 
 
-def beginning(letter: DeadLetter, room: int) -> DeadLetter:
+def beginning(dead_letter: DeadLetter, room: int) -> DeadLetter:
     """The letter if it has room; else what begins it: of the key, then headers, then the value."""
-    size = size_of(letter)
+    size = size_of(dead_letter)
     if size <= room:
-        return letter
-    key = letter.key and letter.key[:room]
+        return dead_letter
+    key = dead_letter.key and dead_letter.key[:room]
     room -= len(key or b"")
-    headers = letter.headers and tuple(_fitting(letter.headers, room))
+    headers = dead_letter.headers and tuple(_fitting(dead_letter.headers, room))
     room -= _headers_size(headers or ())
-    value = letter.value and letter.value[:room]
-    return replace(letter, key=key, value=value, headers=headers, whole_bytes=size)
+    value = dead_letter.value and dead_letter.value[:room]
+    return replace(dead_letter, key=key, value=value, headers=headers, whole_bytes=size)
 
 
-def size_of(letter: DeadLetter) -> int:
+def size_of(dead_letter: DeadLetter) -> int:
     """Bytes of its key, value and headers, as they are kept."""
-    return len(letter.key or b"") + len(letter.value or b"") + _headers_size(letter.headers or ())
+    return (
+        len(dead_letter.key or b"")
+        + len(dead_letter.value or b"")
+        + _headers_size(dead_letter.headers or ())
+    )
 
 
 def record_hash(key: bytes | None, value: bytes | None, headers: Headers | None) -> bytes:

@@ -14,7 +14,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 OUTPUT_TOPIC = "output.topic"
 """The setting by which a region's fingerprint names its output topic."""
 
-LETTERS_TOPIC = "dead_letters.topic"
+DEAD_LETTERS_TOPIC = "dead_letters.topic"
 """The setting by which it names the topic that dead letters are sent to."""
 
 
@@ -23,12 +23,12 @@ class Topics:
     """Where a region sends its rows, and its dead letters; None: nowhere."""
 
     rows: str | None = None
-    letters: str | None = None
+    dead_letters: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Those that there are."""
-        return tuple(name for name in (self.rows, self.letters) if name)
+        return tuple(name for name in (self.rows, self.dead_letters) if name)
 
     @property
     def named(self) -> str:
@@ -36,7 +36,7 @@ class Topics:
         return f"topic{'s' if len(self.names) > 1 else ''} {' and '.join(self.names)}"
 
     def __str__(self) -> str:
-        told = {"rows": self.rows, "dead letters": self.letters}
+        told = {"rows": self.rows, "dead letters": self.dead_letters}
         return ", ".join(f"{what} to topic {name}" for what, name in told.items() if name)
 
 
@@ -48,7 +48,7 @@ class Parts:
     """What of a batch is sent: the rows of a target, or of none, and its dead letters."""
 
     target: str | None
-    letters: bool
+    dead_letters: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Unsent:
     epoch: int
     rows: int
     """How many records its rows are, as the ledger counted them when it was published."""
-    letters: int = 0
+    dead_letters: int = 0
     """How many dead letters it sends: those that were published, and not purged since."""
     is_withheld: bool = False
     """A person wants it never sent: it counts as sent with the batches after it."""
@@ -104,7 +104,7 @@ class Unsent:
     @property
     def records(self) -> int:
         """How many it sends."""
-        return self.rows + self.letters
+        return self.rows + self.dead_letters
 
     @property
     def sent(self) -> Sent:

@@ -79,8 +79,8 @@ def _region(
     """The page of one region; records of dead letters only if they may be shown."""
     [seen] = regions
     view = region_view(seen, given, shows_records=shows_records)
-    letters = [(one, readable) for one in fitting(view.letters)] if shows_records else None
-    parts = {"letters": letters, "reasons": view.reasons, "by_hand": by_hand}
+    newest = [(one, readable) for one in fitting(view.dead_letters)] if shows_records else None
+    parts = {"dead_letters": newest, "reasons": view.reasons, "by_hand": by_hand}
     return _html("region.html", **_shown(seen, view), **parts)
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tidemark import __version__
-from tidemark.ledger.history import ShownLetter
+from tidemark.ledger.history import ShownDeadLetter
 from tidemark.model.plain import age, amount, plain
 
 _FRAMED = 5
@@ -31,9 +31,9 @@ _DEEPEST = 20
 _FOREIGN = ("key", "value", "refused_rows")
 
 
-def fitting(letters: Sequence[ShownLetter]) -> list[dict[str, Any]]:
+def fitting(dead_letters: Sequence[ShownDeadLetter]) -> list[dict[str, Any]]:
     """What is shown of each: no record takes the room of another."""
-    return [_fitting(shown(one), MOST_SHOWN // len(letters)) for one in letters]
+    return [_fitting(shown(one), MOST_SHOWN // len(dead_letters)) for one in dead_letters]
 
 
 def _fitting(told: dict[str, Any], room: int) -> dict[str, Any]:
@@ -50,21 +50,21 @@ def _but_json(told: dict[str, Any] | None) -> dict[str, Any] | None:
     return told and {name: value for name, value in told.items() if name != "json"}
 
 
-def shown(letter: ShownLetter) -> dict[str, Any]:
+def shown(dead_letter: ShownDeadLetter) -> dict[str, Any]:
     """All that is shown of it, in JSON's own types: for the page, and for its copy as JSON."""
     return {
-        "seq": letter.seq,
-        "published_at": plain(letter.published_at),
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "key": _shown_bytes(letter.key, letter.key_bytes),
-        "value": _shown_bytes(letter.value, letter.value_bytes),
-        "refused_rows": _parsed(letter.refused_rows),
-        "whole_bytes": letter.whole_bytes,
+        "seq": dead_letter.seq,
+        "published_at": plain(dead_letter.published_at),
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
+        "timestamp_ms": dead_letter.timestamp_ms,
+        "reason": dead_letter.reason,
+        "detail": dead_letter.detail,
+        "key": _shown_bytes(dead_letter.key, dead_letter.key_bytes),
+        "value": _shown_bytes(dead_letter.value, dead_letter.value_bytes),
+        "refused_rows": _parsed(dead_letter.refused_rows),
+        "whole_bytes": dead_letter.whole_bytes,
         "is_left_out": False,
     }
 

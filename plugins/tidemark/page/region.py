@@ -16,7 +16,7 @@ from tidemark.ledger.history import (
     PastReset,
     ReasonCount,
     Share,
-    ShownLetter,
+    ShownDeadLetter,
     Standing,
     TimedBatch,
 )
@@ -234,7 +234,7 @@ def _axis(scale: Scale, height: int) -> Iterator[str]:
         yield f"{text}{number * step} s</text>"
 
 
-RUNS, CHECKPOINTS, RESETS, LETTERS = 20, 50, 20, 20
+RUNS, CHECKPOINTS, RESETS, DEAD_LETTERS = 20, 50, 20, 20
 
 
 @dataclass(slots=True)
@@ -251,7 +251,7 @@ class RegionView:
     resets: list[PastReset] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     reasons: list[ReasonCount] = field(default_factory=list)
-    letters: list[ShownLetter] = field(default_factory=list)
+    dead_letters: list[ShownDeadLetter] = field(default_factory=list)
 
     @property
     def oldest_seq(self) -> int:
@@ -288,7 +288,7 @@ def region_view(
             if not is_live:
                 _add_past(view, timeline, LedgerQueries(ledger.engine), seen.name)
             if shows_records:
-                view.letters = timeline.newest_letters(seen.name, LETTERS)
+                view.dead_letters = timeline.newest_dead_letters(seen.name, DEAD_LETTERS)
             return view
     except TidemarkError as error:
         return RegionView(problem=error)

@@ -128,7 +128,7 @@ class StagedRowsGone(StagingLost):
         )
 
 
-class ChosenLettersGone(StagingLost):
+class ChosenDeadLettersGone(StagingLost):
     """Dead letters that a replay has chosen were removed meanwhile."""
 
     constraint: str
@@ -207,7 +207,7 @@ class SpansOverlap(LedgerInconsistent):
         return f"{self.constraint}: a planned span overlaps one that was read before{EDITED}"
 
 
-class LetterIsThere(LedgerInconsistent):
+class DeadLetterIsThere(LedgerInconsistent):
     """A record that becomes a dead letter is one already."""
 
     constraint: str
@@ -301,14 +301,14 @@ NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.Intern
 BY_CONSTRAINT: dict[str, Callable[..., TidemarkError]] = {
     "moved_rows_equal_contributed": StagedRowsGone,
     "moved_dead_letters_equal_contributed": StagedRowsGone,
-    "chosen_letters_are_replayed_or_kept": ChosenLettersGone,
+    "chosen_letters_are_replayed_or_kept": ChosenDeadLettersGone,
     "partition_stands_at_span_start": PartitionStandsElsewhere,
     "epoch_is_the_expected_one": EpochIsTaken,
     "unpublished_batches_are_in_flight": NoRoomInFlight,
     "batches_follow_one_another": BatchIsFollowed,
     "published_batch_is_claimed": ClaimsAreNotThePlan,
     "spans_do_not_overlap": SpansOverlap,
-    "a_record_is_a_dead_letter_once": LetterIsThere,
+    "a_record_is_a_dead_letter_once": DeadLetterIsThere,
     "removed_rows_equal_published": RemovalUnequal,
     "removed_dead_letters_equal_published": RemovalUnequal,
     "target_belongs_to_one_region": TargetIsOwned,

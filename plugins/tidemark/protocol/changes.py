@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
+from tidemark.model.output import DEAD_LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.state import RegionState
 from tidemark.protocol.errors import (
     Change,
@@ -16,7 +16,7 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.ports import LedgerRegion
 
-OF_OUTPUT = ("output.", LETTERS_TOPIC)
+OF_OUTPUT = ("output.", DEAD_LETTERS_TOPIC)
 
 
 def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
@@ -67,7 +67,7 @@ def _changed_fields(
     known = state.fingerprint
     if not known or not now or not state.head_seq:
         return
-    had_output = not {OUTPUT_TOPIC, LETTERS_TOPIC}.isdisjoint(known)
+    had_output = not {OUTPUT_TOPIC, DEAD_LETTERS_TOPIC}.isdisjoint(known)
     for one in differing(known, now):
         is_new_output = one.name.startswith(OF_OUTPUT) and not had_output
         is_added = one.name in added and one.name not in known

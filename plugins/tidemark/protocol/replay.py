@@ -36,7 +36,7 @@ from typing import Any
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
 from tidemark.model.batch import Batch, Contribution, ReplayedBatch
-from tidemark.model.dead_letters import LetterFilter, Replayed
+from tidemark.model.dead_letters import DeadLetterFilter, Replayed
 from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import (
     BatchDied,
@@ -72,7 +72,7 @@ class ReplayRequest(ResetRequest):
 
 
 def plan_replay(
-    ledger: Ledger, region: str, epoch: int, meant: LetterFilter, limit: int
+    ledger: Ledger, region: str, epoch: int, meant: DeadLetterFilter, limit: int
 ) -> Batch | None:
     """The epoch's batch of dead letters, at most `limit`; None where none is meant.
 
@@ -172,11 +172,11 @@ def _publish_batch_replay(
         if tx.free_staged_seq(batch) != 1:
             raise BatchReplayEnded(region=batch.region, seq=batch.seq)
         published = tx.published_of(batch)
-        removed = Removal(staged.remove_batch(tx, batch), tx.remove_letters(batch))
+        removed = Removal(staged.remove_batch(tx, batch), tx.remove_dead_letters(batch))
         published.check(batch.region, removed, batch.seq)
         tx.replace_contribution(batch, contribution)
         moved = staged.move_rows(tx, batch, None)
-        letters = staged.replace_dead_letters(tx, batch)
+        staged_again = staged.replace_dead_letters(tx, batch)
         failpoints.hit("again.moved")
-        dead_letters = tx.publish_batch_replay(batch, moved, letters)
+        dead_letters = tx.publish_batch_replay(batch, moved, staged_again)
         return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

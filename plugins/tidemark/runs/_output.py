@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from tidemark.kafka.output_topic import OutputTopics
 from tidemark.ledger import sending
-from tidemark.ledger.sending import sent_letters
+from tidemark.ledger.sending import sent_dead_letters
 from tidemark.model.batch import Checkpoint
 from tidemark.model.output import (
     OutputHistory,
@@ -65,12 +65,12 @@ class OutputSnapshot:
         return sending.unsent(self.cursor, self.region, self.parts, sent.seq)
 
     def records(self, batch: Unsent) -> Iterator[OutputRecord]:
-        """What the batch sends, rows first; see `records_of` and `sent_letters`."""
+        """What the batch sends, rows first; see `records_of` and `sent_dead_letters`."""
         if self.rows and self.topics.rows:
             rows = records_of(self.rows, self.cursor, self.region, batch, self.topics.rows)
             yield from self.avro.encoded(self.cursor, rows) if self.avro else rows
-        if self.topics.letters:
-            yield from sent_letters(self.cursor, self.region, batch, self.topics.letters)
+        if self.topics.dead_letters:
+            yield from sent_dead_letters(self.cursor, self.region, batch, self.topics.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 from hashlib import sha256
 
-from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
+from tidemark.model.output import DEAD_LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.upsert import Upsert
 from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.output import OutputSettings
@@ -37,10 +37,10 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
 
 def of_sending(pipeline: Pipeline) -> dict[str, str]:
     """What of it says where rows and dead letters are sent, and how."""
-    letters = pipeline.dead_letters.topic
+    dead_letters = pipeline.dead_letters.topic
     return {
         **(_of_output(pipeline.output) if pipeline.output else {}),
-        **({LETTERS_TOPIC: letters} if letters else {}),
+        **({DEAD_LETTERS_TOPIC: dead_letters} if dead_letters else {}),
     }
 
 

@@ -107,7 +107,7 @@ def refuse_own_topic(topic: str, topics: tuple[str, ...]) -> None:
         )
 
 
-def refuse_unfit_letters(
+def refuse_unfit_dead_letters(
     topic: str | None, topics: tuple[str, ...], output: OutputSettings | None
 ) -> None:
     """Refuse a topic of dead letters that the rest of the file does not allow; an output of none.

@@ -26,7 +26,7 @@ from tidemark.settings.output import (
     OUTPUT,
     DeadLetterSettings,
     OutputSettings,
-    refuse_unfit_letters,
+    refuse_unfit_dead_letters,
 )
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.sections import (
@@ -122,9 +122,9 @@ class Pipeline(Strict):
         return decode
 
     @model_validator(mode="after")
-    def _letters_fit(self, info: ValidationInfo) -> Self:
+    def _dead_letters_fit(self, info: ValidationInfo) -> Self:
         topics = matchable(self.kafka.topics, info)
-        refuse_unfit_letters(self.dead_letters.topic, topics, self.output)
+        refuse_unfit_dead_letters(self.dead_letters.topic, topics, self.output)
         return self
 
     @field_validator("targets")

@@ -24,7 +24,7 @@ AnswerPart = Literal["answer", "rows", "rejection"]
 _NOTHING = "nothing of the batch became visible"
 
 
-class CutLetterNotWhole(Refused):
+class CutDeadLetterNotWhole(Refused):
     """A dead letter keeps the beginning of its record, and Kafka does not give the rest."""
 
     span: Span

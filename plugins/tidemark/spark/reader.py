@@ -31,7 +31,7 @@ BUFFER_BYTES = 8 << 20
 class Journal(Protocol):
     """Takes the dead letters of a reader's spans as they come, and at last their reads."""
 
-    def reject(self, letters: list[DeadLetter]) -> None:
+    def reject(self, dead_letters: list[DeadLetter]) -> None:
         """Keep dead letters of spans being read."""
 
     def complete(self, tallies: Mapping[Span, Tally]) -> None:
@@ -57,15 +57,15 @@ class StagedJournal:
         self._attempt = attempt
         self._session = ExitStack()
         self._connection: Connection | None = None
-        self._letters: list[DeadLetter] = []
+        self._dead_letters: list[DeadLetter] = []
         self._bytes = 0
         self._counts: Counter[tuple[str, int]] = Counter()
 
-    def reject(self, letters: list[DeadLetter]) -> None:
+    def reject(self, dead_letters: list[DeadLetter]) -> None:
         """Keep dead letters; beyond 8 MiB they go to the open transaction."""
-        self._letters += letters
-        self._bytes += sum(size_of(one) + len(one.detail) for one in letters)
-        self._counts.update((letter.topic, letter.partition) for letter in letters)
+        self._dead_letters += dead_letters
+        self._bytes += sum(size_of(one) + len(one.detail) for one in dead_letters)
+        self._counts.update((one.topic, one.partition) for one in dead_letters)
         if self._bytes > BUFFER_BYTES:
             with postgres_errors():
                 self._flush(self._connected())
@@ -108,10 +108,12 @@ class StagedJournal:
         return self._connection
 
     def _flush(self, connection: Connection) -> None:
-        if self._letters:
+        if self._dead_letters:
             with connection.cursor() as cursor:
-                copy_dead_letters(cursor, self._staging, self._member, self._attempt, self._letters)
-        self._letters, self._bytes = [], 0
+                copy_dead_letters(
+                    cursor, self._staging, self._member, self._attempt, self._dead_letters
+                )
+        self._dead_letters, self._bytes = [], 0
 
 
 class CollectedJournal:
@@ -120,10 +122,10 @@ class CollectedJournal:
     def __init__(self, collect: Callable[[list[DeadLetter]], None]) -> None:
         self._collect = collect
 
-    def reject(self, letters: list[DeadLetter]) -> None:
+    def reject(self, dead_letters: list[DeadLetter]) -> None:
         """Hand over dead letters as they come."""
-        if letters:
-            self._collect(letters)
+        if dead_letters:
+            self._collect(dead_letters)
 
     def complete(self, tallies: Mapping[Span, Tally]) -> None:
         """Nothing is recorded."""
@@ -157,7 +159,7 @@ class ReadSpec:
     """None reads without recording: for previews and proofs."""
     stored: Stored | None = None
     """Where the records are read instead of Kafka."""
-    letter_bytes: int | None = None
+    dead_letter_bytes: int | None = None
     """Kept of a dead letter at most; None keeps it whole."""
     max_unpacked: int | None = None
     """Bytes for a compressed batch that needs more than the client takes; see `read_spans`."""
@@ -189,12 +191,12 @@ def read(
     failpoints.hit("read.before")
     decoder, schema = RecordDecoder(spec.decoding), spec.schema
     tallies = {span: Tally() for span in spans}
-    room = Room(spec.letter_bytes, spec.spans or len(spans))
+    room = Room(spec.dead_letter_bytes, spec.spans or len(spans))
     with closing(_journal(spec, attempt, collect)) as journal:
         for whole in blocks(_tallied(_records(spec, spans), tallies)):
             block, aside = parted(whole, spec.set_aside)
-            rows, letters = decode_block(decoder, block, schema)
-            journal.reject(room.kept([*letters, *aside]))
+            rows, dead_letters = decode_block(decoder, block, schema)
+            journal.reject(room.kept([*dead_letters, *aside]))
             if rows.num_rows:
                 yield rows
             failpoints.hit("read.middle")

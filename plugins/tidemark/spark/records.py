@@ -71,10 +71,10 @@ def decode_block(
         *decoded.rows.columns,
         *(_column(field, good, headers) for field in list(schema)[decoded.rows.num_columns :]),
     ]
-    letters = [
+    dead_letters = [
         dead_letter(records[rejected.index], rejected, headers) for rejected in decoded.rejected
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema), letters
+    return pa.RecordBatch.from_arrays(columns, schema=schema), dead_letters
 
 
 def parted(
@@ -86,8 +86,8 @@ def parted(
     rest, aside = list[Message](), list[DeadLetter]()
     for record in records:
         if (record.topic(), record.partition(), record.offset()) in set_aside:
-            letter = dead_letter(record, Rejected(0, Reason.NULL_VALUE, ""), headers_of)
-            aside.append(replace(letter, reason=SET_ASIDE))
+            whole = dead_letter(record, Rejected(0, Reason.NULL_VALUE, ""), headers_of)
+            aside.append(replace(whole, reason=SET_ASIDE))
         else:
             rest.append(record)
     return rest, aside

@@ -77,7 +77,7 @@ def read_spec(pipeline: Pipeline, endpoints: Endpoints, member: int = 0) -> Read
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
         max_unpacked=pipeline.kafka.max_unpacked_bytes,
-        letter_bytes=pipeline.dead_letters.kept_bytes,
+        dead_letter_bytes=pipeline.dead_letters.kept_bytes,
     )
 
 

@@ -12,13 +12,13 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
-from tidemark.ledger.letters import KeptLetter, headers_of_letter
+from tidemark.ledger.kept_dead_letters import KeptDeadLetter, headers_of_dead_letter
 from tidemark.model.batch import Stored
 from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import query
 from tidemark.spark._postgres import postgres_errors, task_session
-from tidemark.spark.errors import CutLetterNotWhole
+from tidemark.spark.errors import CutDeadLetterNotWhole
 
 RECORDS = 500
 """Records that are in memory at a time."""
@@ -68,18 +68,20 @@ def _whole(
     return _read_again(kafka, Span(topic, partition, offset, offset + 1), bytes(digest), size)
 
 
-def record_of(kept: KeptLetter, kafka: Mapping[str, Any]) -> Message:
+def record_of(kept: KeptDeadLetter, kafka: Mapping[str, Any]) -> Message:
     """The record that a dead letter keeps, or whose beginning it keeps.
 
     Raises:
         Unreachable, Refused: see `read_stored`.
     """
-    letter = kept.letter
-    if letter.whole_bytes is not None:
-        span = Span(letter.topic, letter.partition, letter.offset, letter.offset + 1)
-        return _read_again(kafka, span, letter.hash, letter.whole_bytes)
-    where = letter.topic, letter.partition, letter.offset, letter.timestamp_ms
-    return _record(*where, letter.key, letter.value, kept.headers)
+    dead_letter = kept.dead_letter
+    if dead_letter.whole_bytes is not None:
+        span = Span(
+            dead_letter.topic, dead_letter.partition, dead_letter.offset, dead_letter.offset + 1
+        )
+        return _read_again(kafka, span, dead_letter.hash, dead_letter.whole_bytes)
+    where = dead_letter.topic, dead_letter.partition, dead_letter.offset, dead_letter.timestamp_ms
+    return _record(*where, dead_letter.key, dead_letter.value, kept.headers)
 
 
 def _read_again(kafka: Mapping[str, Any], span: Span, digest: bytes | None, size: int) -> Message:
@@ -87,14 +89,14 @@ def _read_again(kafka: Mapping[str, Any], span: Span, digest: bytes | None, size
     try:
         found = [*chain.from_iterable(read_spans(kafka, [span]))]
     except (CorruptRecord, DataLost) as error:
-        raise CutLetterNotWhole(span=span, whole_bytes=size, found=str(error)) from error
+        raise CutDeadLetterNotWhole(span=span, whole_bytes=size, found=str(error)) from error
     if not found:
-        raise CutLetterNotWhole(span=span, whole_bytes=size, found="Kafka has no record there")
+        raise CutDeadLetterNotWhole(span=span, whole_bytes=size, found="Kafka has no record there")
     (record,) = found
     headers = headers_of(record)
     if headers is None or record_hash(record.key(), record.value(), headers) != digest:
         another = "Kafka has another record there: its SHA-256 differs"
-        raise CutLetterNotWhole(span=span, whole_bytes=size, found=another)
+        raise CutDeadLetterNotWhole(span=span, whole_bytes=size, found=another)
     return record
 
 
@@ -114,7 +116,7 @@ def _record(
         offset=offset,
         key=None if key is None else bytes(key),
         value=None if value is None else bytes(value),
-        headers=headers_of_letter(headers or []),
+        headers=headers_of_dead_letter(headers or []),
         timestamp=(
             (TIMESTAMP_CREATE_TIME, timestamp_ms) if is_known else (TIMESTAMP_NOT_AVAILABLE, 0)
         ),

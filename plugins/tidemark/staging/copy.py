@@ -210,8 +210,8 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-_LETTERS_A_BATCH = 1000
-_LETTER_FIELDS = pa.schema(
+_DEAD_LETTERS_A_BATCH = 1000
+_DEAD_LETTER_FIELDS = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -287,9 +287,9 @@ class _RowCopy:
 
 
 def copy_dead_letters(
-    cursor: Cursor, staging: Staging, member: int, attempt: int, letters: Iterable[DeadLetter]
+    cursor: Cursor, staging: Staging, member: int, attempt: int, dead_letters: Iterable[DeadLetter]
 ) -> int:
-    r"""Stage `letters` under (member, attempt) in the caller's transaction; return their count.
+    r"""Stage `dead_letters` under (member, attempt) in the caller's transaction; count them.
 
     Keys and values are stored byte for byte. Headers become a JSON array of
     {"key": text, "value": base64 or null}. In texts a NUL is written `\x00` and a lone surrogate
@@ -298,11 +298,12 @@ def copy_dead_letters(
     Raises:
         StagingLost: the staging table is gone, or took fewer letters than were sent.
     """
-    stream = CopyStream(_LETTER_FIELDS, member=member, attempt=attempt, documents={"headers"})
+    stream = CopyStream(_DEAD_LETTER_FIELDS, member=member, attempt=attempt, documents={"headers"})
     table = staging.schema, staging.dead_letters
     try:
         return sum(
-            stream.copy_into(cursor, *table, _letter_arrays(some)) for some in _chunks(letters)
+            stream.copy_into(cursor, *table, _dead_letter_arrays(some))
+            for some in _chunks(dead_letters)
         )
     except psycopg2.Error as error:
         stream.explain(error)
@@ -321,32 +322,33 @@ def _array(values: pa.Array, column: Column) -> pa.Array:
         raise DateHasNoJson(column=column.name, arrow_type=str(column.arrow_type)) from None
 
 
-def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    remaining = iter(letters)
-    while some := list(islice(remaining, _LETTERS_A_BATCH)):
+def _chunks(dead_letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    remaining = iter(dead_letters)
+    while some := list(islice(remaining, _DEAD_LETTERS_A_BATCH)):
         yield some
 
 
-def _letter_arrays(letters: list[DeadLetter]) -> list[pa.Array]:
-    cells = zip(*map(_cells, letters), strict=True)
+def _dead_letter_arrays(dead_letters: list[DeadLetter]) -> list[pa.Array]:
+    cells = zip(*map(_cells, dead_letters), strict=True)
     return [
-        pa.array(column, kind) for column, kind in zip(cells, _LETTER_FIELDS.types, strict=True)
+        pa.array(column, kind)
+        for column, kind in zip(cells, _DEAD_LETTER_FIELDS.types, strict=True)
     ]
 
 
-def _cells(letter: DeadLetter) -> tuple[object, ...]:
-    where = (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
-    why = (_storable(letter.reason), _storable(letter.detail))
-    size = letter.hash, letter.whole_bytes
-    return *where, letter.key, letter.value, _headers_json(letter), *why, *size
+def _cells(dead_letter: DeadLetter) -> tuple[object, ...]:
+    where = (dead_letter.topic, dead_letter.partition, dead_letter.offset, dead_letter.timestamp_ms)
+    why = (_storable(dead_letter.reason), _storable(dead_letter.detail))
+    size = dead_letter.hash, dead_letter.whole_bytes
+    return *where, dead_letter.key, dead_letter.value, _headers_json(dead_letter), *why, *size
 
 
-def _headers_json(letter: DeadLetter) -> str | None:
-    if letter.headers is None:
+def _headers_json(dead_letter: DeadLetter) -> str | None:
+    if dead_letter.headers is None:
         return None
     headers = [
         {"key": _storable(key), "value": None if value is None else b64encode(value).decode()}
-        for key, value in letter.headers
+        for key, value in dead_letter.headers
     ]
     return msgspec.json.encode(headers).decode()
 

@@ -26,13 +26,13 @@ INSERT INTO {target} ({names}, {batch_seq})
 SELECT {values}, {seq}::bigint FROM {rows} AS staged WHERE {chosen}
 """)
 _COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged WHERE {chosen}")
-_COUNT_LETTERS = sql.SQL("""
+_COUNT_DEAD_LETTERS = sql.SQL("""
 SELECT count(*) FROM {dead_letters}
 JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
     AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
 # by each dead letter, not by each span: a wide batch may have few
-_MOVE_LETTERS = sql.SQL("""
+_MOVE_DEAD_LETTERS = sql.SQL("""
 INSERT INTO tidemark.dead_letters
     (region, partition_id, topic, partition, "offset", seq,
      timestamp_ms, key, value, headers, reason, detail, hash, whole_bytes)
@@ -78,8 +78,8 @@ def move_rows(
 
 def move_dead_letters(cursor: Cursor, staging: Staging, region: str, seq: int) -> int:
     """Move the dead letters of the reads that were claimed into the ledger; return how many."""
-    letters = sql.Identifier(staging.schema, staging.dead_letters)
-    cursor.execute(_MOVE_LETTERS.format(dead_letters=letters), (region, seq))
+    dead_letters = sql.Identifier(staging.schema, staging.dead_letters)
+    cursor.execute(_MOVE_DEAD_LETTERS.format(dead_letters=dead_letters), (region, seq))
     return cursor.rowcount
 
 
@@ -102,7 +102,9 @@ def count_rows(cursor: Cursor, staging: Staging, winners: Sequence[tuple[int, in
 def count_dead_letters(cursor: Cursor, staging: Staging, reads: Sequence[SpanRead]) -> int:
     """How many dead letters of the reads are in staging."""
     cursor.execute(
-        _COUNT_LETTERS.format(dead_letters=sql.Identifier(staging.schema, staging.dead_letters)),
+        _COUNT_DEAD_LETTERS.format(
+            dead_letters=sql.Identifier(staging.schema, staging.dead_letters)
+        ),
         (
             [read.member for read in reads],
             [read.attempt for read in reads],

@@ -153,7 +153,7 @@ class RefusedRecords:
         self.cursor.execute(_BY_TARGETS.format(**self._names))
         return dict(self.cursor.fetchall())
 
-    def write_letters(self, most: int | None = None) -> dict[str, int]:
+    def write_dead_letters(self, most: int | None = None) -> dict[str, int]:
         """Write a dead letter for each, and forget them; how many by the target that refused.
 
         At most so many bytes are kept of each one's rows, and MOST_A_BATCH of all; None: all.
@@ -387,7 +387,7 @@ class Search:
     winners: Sequence[tuple[int, int]]
     room: int | None
     """The search ends early if more records are refused; then the caller must refuse the batch."""
-    letter_bytes: int | None = None
+    dead_letter_bytes: int | None = None
     """Kept of the rows of a refused record, as JSON; None keeps them whole."""
     _found: int = 0
     _written: Counter[str] = field(default_factory=Counter)
@@ -412,7 +412,10 @@ class Search:
         moved = {one.target.name: self._finished(records, one) for one in self.movings}
         if not self._found:
             return moved
-        refused, written = records.count_records(), records.write_letters(self.letter_bytes)
+        refused, written = (
+            records.count_records(),
+            records.write_dead_letters(self.dead_letter_bytes),
+        )
         return {
             name: replace(
                 one, refused_records=refused.get(name, 0), dead_letters=written.get(name, 0)

@@ -73,8 +73,10 @@ class ReplayWriters(TargetWriters):
     def replace_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the new dead letters, without the records that were set aside; return how many."""
         staging, cursor = batch.staging, transaction.cursor
-        letters = sql.Identifier(staging.schema, staging.dead_letters)
-        cursor.execute(_FORGET_ASIDE.format(dead_letters=letters, aside=sql.Literal(SET_ASIDE)))
+        dead_letters = sql.Identifier(staging.schema, staging.dead_letters)
+        cursor.execute(
+            _FORGET_ASIDE.format(dead_letters=dead_letters, aside=sql.Literal(SET_ASIDE))
+        )
         return move_dead_letters(cursor, staging, batch.region, batch.seq)
 
 

@@ -207,7 +207,7 @@ class TargetWriters:
     """Moves a batch's staging into its targets and the ledger: all of it, or nothing."""
 
     writers: tuple[TargetWriter, ...]
-    letter_bytes: int | None = None
+    dead_letter_bytes: int | None = None
     """Kept of what a target refuses of a record, at most; None keeps it whole."""
 
     def add_columns(self, cursor: Cursor) -> dict[str, dict[str, str]]:
@@ -268,8 +268,10 @@ class TargetWriters:
     ) -> tuple[dict[str, int], int]:
         """How many rows, by target, and dead letters of the contribution are in staging."""
         cursor = transaction.cursor
-        letters = count_dead_letters(cursor, batch.staging, contribution.reads)
-        return {m.name: m.count_rows(cursor, batch, contribution) for m in self.writers}, letters
+        dead_letters = count_dead_letters(cursor, batch.staging, contribution.reads)
+        return {
+            m.name: m.count_rows(cursor, batch, contribution) for m in self.writers
+        }, dead_letters
 
     def move_rows(
         self, transaction: Deciding, batch: Batch, room: int | None = None
@@ -316,7 +318,7 @@ class TargetWriters:
                 movings=movings,
                 winners=winners,
                 room=room,
-                letter_bytes=self.letter_bytes,
+                dead_letter_bytes=self.dead_letter_bytes,
             )
             return search.move()
         moved = dict[str, Moved]()

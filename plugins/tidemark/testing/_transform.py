@@ -93,7 +93,7 @@ class Made:
     @property
     def reasons(self) -> list[str]:
         """Why each dead letter is one."""
-        return [letter.reason for letter in self.dead_letters]
+        return [one.reason for one in self.dead_letters]
 
 
 def run_transform(
@@ -121,10 +121,10 @@ def run_transform(
     schema = row_schema(decoder.schema, tuple(map(str, loaded.decode.metadata)))
     topic = _first_topic(loaded)
     messages = [record_of(one).message(topic, index) for index, one in enumerate(records)]
-    rows, letters = decode_block(decoder, messages, schema)
+    rows, dead_letters = decode_block(decoder, messages, schema)
     table = pa.Table.from_batches([rows], schema)
     made = transformed_sample(loaded.named_transform, table, spark_session)
-    return Made({name: table.to_pylist() for name, table in made.items()}, letters)
+    return Made({name: table.to_pylist() for name, table in made.items()}, dead_letters)
 
 
 def refuse_registered(pipeline: Pipeline) -> None:

@@ -32,7 +32,7 @@ from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 from tidemark.staging.target_writer import but, columns_to_skip
 from tidemark.verify._multiset import Multisets
-from tidemark.verify._rows import letters_of, purged_of, refused_of, rows_of, upserts_of
+from tidemark.verify._rows import dead_letters_of, purged_of, refused_of, rows_of, upserts_of
 from tidemark.verify._scratch import RereadBatches, Scratch
 from tidemark.verify.report import BatchProof, Difference, Kind
 
@@ -115,10 +115,10 @@ Spans = Sequence[PublishedSpan]
 def counted(published: Published, spans: Spans) -> Iterator[Difference]:
     """Each contradiction among the ledger's counts; needs no Kafka."""
     records = sum(one.records for one in spans)
-    letters = sum(one.dead_letters for one in spans) + published.refused
+    dead_letters = sum(one.dead_letters for one in spans) + published.refused
     who = "its spans counted"
     yield from difference(published, "records", published.records, records, who)
-    yield from difference(published, "dead letters", published.dead_letters, letters, who)
+    yield from difference(published, "dead letters", published.dead_letters, dead_letters, who)
 
 
 def difference(
@@ -143,11 +143,11 @@ def miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
     """Each span whose counts, read again, are not the ledger's."""
     counted = {read.span: (read.records, read.dead_letters) for read in reads}
     for one in spans:
-        records, letters = counted[one.span]
-        if (records, letters) != (one.records, one.dead_letters):
+        records, dead_letters = counted[one.span]
+        if (records, dead_letters) != (one.records, one.dead_letters):
             text = (
                 f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
-                f" Kafka now has {records} and {letters}"
+                f" Kafka now has {records} and {dead_letters}"
             )
             yield Difference(
                 kind=Kind.miscounted, what="ledger", seq=None, where=str(one.span), detail=text
@@ -230,7 +230,7 @@ class Comparison:
             for found in filter(None, (refused, *rows)):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = with_found(proof, *first, wrong=wrong)
-            wrong, first = self._letters(cursor, again, reads, is_whole=not gone)
+            wrong, first = self._dead_letters(cursor, again, reads, is_whole=not gone)
             proof = with_found(proof, *first, wrong=wrong)
             self._drop(cursor, again)
         if gone:
@@ -253,17 +253,17 @@ class Comparison:
         else:
             yield rows_of(cursor, again, target, columns, winners)
 
-    def _letters(
+    def _dead_letters(
         self, cursor: Cursor, again: RereadBatches, reads: Sequence[SpanRead], *, is_whole: bool
     ) -> tuple[int, tuple[Difference, ...]]:
         """What became of the dead letters that were read again; a purge may go on meanwhile."""
-        name, letters = self.region.name, letters_of(self.region.name, again, reads)
+        name, dead_letters = self.region.name, dead_letters_of(self.region.name, again, reads)
         while True:
             purged = purged_of(cursor, name, again)
             if not purged:
-                found = letters.differences(cursor, again.batch.seq, is_whole=is_whole)
+                found = dead_letters.differences(cursor, again.batch.seq, is_whole=is_whole)
             elif is_whole:
-                found = letters.differences_but(cursor, again.batch.seq, purged)
+                found = dead_letters.differences_but(cursor, again.batch.seq, purged)
             else:  # neither side is complete
                 found = 0, ()
             if purged_of(cursor, name, again) == purged:

@@ -27,15 +27,15 @@ from tidemark.verify.errors import TransformIsAnother
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 _TEXTS = ("text", "character varying", "citext")
-_LETTER = ("topic", "partition", "offset")
+_DEAD_LETTER = ("topic", "partition", "offset")
 
 _LIKE_TARGET = sql.SQL(
     "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
 )
 _ROWS = sql.SQL("SELECT {values} FROM {table}")
 _OF_BATCHES = sql.SQL("{rows} WHERE {batch_seq} BETWEEN {first} AND {last}")
-_STAGED_LETTERS = sql.SQL("""
-SELECT s.* FROM {letters} s JOIN unnest(
+_STAGED_DEAD_LETTERS = sql.SQL("""
+SELECT s.* FROM {dead_letters} s JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
@@ -54,7 +54,7 @@ CASE WHEN other.whole_bytes IS NULL THEN one.{0}
      ELSE substring(one.{0} FROM 1 FOR octet_length(other.{0})) END
 """)
 # what `set_aside_of` finds is not decoded again here: the reader sets it aside in the same words
-_LEDGER_LETTERS = sql.SQL("""
+_LEDGER_DEAD_LETTERS = sql.SQL("""
 SELECT topic, partition, "offset", timestamp_ms, key, value, headers, hash, whole_bytes,
        CASE WHEN is_aside THEN {aside} ELSE reason END AS reason,
        CASE WHEN is_aside THEN '' ELSE detail END AS detail
@@ -151,10 +151,12 @@ def refused_of(
     refused = _REFUSED.format(**_of_batches(region, again))
     digest = HASH.format(sql.SQL("k.refused_rows"))
     expected = _ASIDE_ALIKE.format(rows=aside, refused=refused, hash=digest)
-    return Multisets("refused record", expected, _REFUSED_ALIKE.format(refused=refused), _LETTER)
+    return Multisets(
+        "refused record", expected, _REFUSED_ALIKE.format(refused=refused), _DEAD_LETTER
+    )
 
 
-def letters_of(region: str, again: RereadBatches, reads: Sequence[SpanRead]) -> Multisets:
+def dead_letters_of(region: str, again: RereadBatches, reads: Sequence[SpanRead]) -> Multisets:
     """The batches' dead letters as read again, and the ledger's."""
     staged = sql.Identifier(again.batch.staging.schema, again.batch.staging.dead_letters)
     read_by: dict[str, sql.Composable] = {
@@ -163,9 +165,9 @@ def letters_of(region: str, again: RereadBatches, reads: Sequence[SpanRead]) -> 
         "topics": sql.Literal([read.span.topic for read in reads]),
         "partitions": sql.Literal([read.span.partition for read in reads]),
     }
-    expected = _STAGED_LETTERS.format(letters=staged, **read_by)
-    found = _LEDGER_LETTERS.format(aside=sql.Literal(SET_ASIDE), **_of_batches(region, again))
-    return Multisets("dead letter", _alike(expected, found), _alike(found, expected), _LETTER)
+    expected = _STAGED_DEAD_LETTERS.format(dead_letters=staged, **read_by)
+    found = _LEDGER_DEAD_LETTERS.format(aside=sql.Literal(SET_ASIDE), **_of_batches(region, again))
+    return Multisets("dead letter", _alike(expected, found), _alike(found, expected), _DEAD_LETTER)
 
 
 def _alike(one: sql.Composable, other: sql.Composable) -> sql.Composable:

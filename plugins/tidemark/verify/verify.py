@@ -24,7 +24,7 @@ from tidemark.runs.member import ExecutorOf
 from tidemark.runs.region import Region, facts_left, region_of
 from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.errors import CutLetterNotWhole
+from tidemark.spark.errors import CutDeadLetterNotWhole
 from tidemark.verify._comparison import (
     MEMBER,
     Begun,
@@ -125,7 +125,7 @@ class Prover:
         if one.replayed is not None:
             try:
                 return self.comparison.replay_compared(one, one.replayed)
-            except CutLetterNotWhole as error:
+            except CutDeadLetterNotWhole as error:
                 return replace(one.proof, unverifiable=(str(error),))
         try:
             return self.comparison.compared(one.proof, one.proof.seq, one.spans)

@@ -39,7 +39,7 @@ from tidemark.views.status import (
 )
 from tidemark.views.verdict import verdict_of
 
-MOST_LETTERS = 100_000
+MOST_DEAD_LETTERS = 100_000
 """Of these so many, the newest, the reasons are counted."""
 
 MOST_REASONS = 10
@@ -50,7 +50,7 @@ class InLedger:
     """What the ledger keeps beside the status."""
 
     durations: Sequence[Durations]
-    letters: Mapping[str, int]
+    dead_letters: Mapping[str, int]
     """Dead letters that wait, by the commonest reasons."""
     runs: Mapping[str, int]
     retries: int
@@ -78,10 +78,12 @@ def measures_of(region: Region, status: RegionStatus) -> Measures:
     if status.epoch is None:
         return Measures(status)
     kept, name = Measured(region.ledger.engine), region.name
-    reasons = Timeline(region.ledger.engine).reasons_of_newest(name, MOST_LETTERS, MOST_REASONS)
+    reasons = Timeline(region.ledger.engine).reasons_of_newest(
+        name, MOST_DEAD_LETTERS, MOST_REASONS
+    )
     counted = InLedger(
         durations=kept.durations(name),
-        letters={one.reason: one.count for one in reasons},
+        dead_letters={one.reason: one.count for one in reasons},
         runs=kept.recent_runs(name),
         retries=kept.recent_retries(name),
         hidden=kept.hidden(name),
@@ -258,16 +260,20 @@ def _measured(found: Sequence[Measures]) -> Iterator[Metric]:
     yield from _families(_OF_LEDGER, ["region"], [((one.region,), each) for one, each in kept])
     runs = [(one.region, each.runs) for one, each in kept]
     yield _by_kind("tidemark_runs", "Runs that the last day opened, by state", "state", runs)
-    letters = [(one.region, _with_others(one, each.letters)) for one, each in kept]
-    yield _by_kind("tidemark_dead_letters_by_reason", "Those, by reason", "reason", letters)
+    dead_letters = [(one.region, _with_others(one, each.dead_letters)) for one, each in kept]
+    yield _by_kind("tidemark_dead_letters_by_reason", "Those, by reason", "reason", dead_letters)
     yield _oldest_gauge(found)
     yield from durations_of({one.region: each.durations for one, each in kept})
 
 
-def _with_others(status: RegionStatus, letters: Mapping[str, int]) -> dict[str, int]:
+def _with_others(status: RegionStatus, dead_letters: Mapping[str, int]) -> dict[str, int]:
     """With what is left of all dead letters: other reasons, and letters that are not looked at."""
-    left = (status.dead_letters or 0) - sum(letters.values())
-    return {**letters, OTHER: letters.get(OTHER, 0) + left} if left > 0 else dict(letters)
+    left = (status.dead_letters or 0) - sum(dead_letters.values())
+    return (
+        {**dead_letters, OTHER: dead_letters.get(OTHER, 0) + left}
+        if left > 0
+        else dict(dead_letters)
+    )
 
 
 def _oldest_gauge(found: Sequence[Measures]) -> GaugeMetricFamily:

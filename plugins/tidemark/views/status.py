@@ -148,7 +148,7 @@ def in_ledger(region: Region) -> RegionStatus:
         oldest_seq=state.oldest_seq,
         unpublished_seq=min(ledger.unpublished_seqs(region.name), default=None),
         consecutive_resets=state.consecutive_resets,
-        dead_letters=queries.open_letters(region.name),
+        dead_letters=queries.open_dead_letters(region.name),
         run_id=run.run_id if run else None,
         reason=run.reason if run else None,
         remarks=tuple(run.remarks) if run else (),

@@ -14,7 +14,7 @@ from tests.support.commands import (
 )
 from tests.support.world import World
 
-from tidemark.ledger import letters
+from tidemark.ledger import kept_dead_letters
 
 
 def chosen(region: World, *flags: str) -> list[int]:
@@ -133,13 +133,13 @@ def test_an_export_overwrites_nothing(region: World) -> None:
 def test_an_export_that_a_file_of_the_same_name_overtook_overwrites_nothing(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = letters.kept
+    whole = kept_dead_letters.kept
 
-    def beside(row: tuple[Any, ...]) -> letters.KeptLetter:
+    def beside(row: tuple[Any, ...]) -> kept_dead_letters.KeptDeadLetter:
         Path("out.jsonl").write_text("mine")
         return whole(row)
 
-    monkeypatch.setattr(letters, "kept", beside)
+    monkeypatch.setattr(kept_dead_letters, "kept", beside)
     tidemark("dead-letters", region.region, "--export", "out.jsonl", exits=2)
     assert Path("out.jsonl").read_text() == "mine"
     assert [one.name for one in Path().iterdir() if "jsonl" in one.name] == ["out.jsonl"]
@@ -148,10 +148,10 @@ def test_an_export_that_a_file_of_the_same_name_overtook_overwrites_nothing(
 def test_an_export_that_is_interrupted_leaves_no_file(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(row: tuple[Any, ...]) -> letters.KeptLetter:
+    def interrupted(row: tuple[Any, ...]) -> kept_dead_letters.KeptDeadLetter:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(letters, "kept", interrupted)
+    monkeypatch.setattr(kept_dead_letters, "kept", interrupted)
     tidemark("dead-letters", region.region, "--export", "out.jsonl", exits=130)
     assert [one.name for one in Path().iterdir() if "jsonl" in one.name] == []
 
@@ -163,9 +163,9 @@ def test_an_export_with_another_count_is_refused(
         cursor.execute("FETCH FORWARD 1 FROM dead_letters_export")
         yield from cursor.fetchall()
 
-    monkeypatch.setattr(letters, "_fetched", lossy)
+    monkeypatch.setattr(kept_dead_letters, "_fetched", lossy)
     told = refusal("dead-letters", region.region, "--export", "out.jsonl", exits=17)
-    assert told == ("LettersMiscounted", {"region": region.region, "came": 1, "counted": 2})
+    assert told == ("DeadLettersMiscounted", {"region": region.region, "came": 1, "counted": 2})
     assert not Path("out.jsonl").exists()
 
 

@@ -141,7 +141,7 @@ def test_dead_letters_are_told_by_reason(region: World) -> None:
     name = region.region
     one = {("tidemark_dead_letters_by_reason", frozenset({name, "INVALID_JSON"})): 2.0}
     assert by_reason(samples(tidemark("metrics").stdout)) == one
-    region.sql(LETTERS)
+    region.sql(DEAD_LETTERS)
     region.sql(COUNTED)
     found = by_reason(samples(tidemark("metrics").stdout))
     assert len(found) == MOST_REASONS + 1
@@ -149,7 +149,7 @@ def test_dead_letters_are_told_by_reason(region: World) -> None:
     assert sum(found.values()) == 27
 
 
-LETTERS = """
+DEAD_LETTERS = """
 INSERT INTO tidemark.dead_letters
     (region, partition_id, topic, partition, "offset", seq, reason, detail)
 SELECT d.region, d.partition_id, d.topic, d.partition, 1000 + n, 1,

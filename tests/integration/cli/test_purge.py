@@ -15,7 +15,7 @@ from tests.support.world import World, dump
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import RegionNeverOpened
-from tidemark.ledger.letters import ALL_LETTERS
+from tidemark.ledger.kept_dead_letters import ALL_DEAD_LETTERS
 from tidemark.ledger.migrate import migrate
 from tidemark.verify import _comparison
 from tidemark.verify._rows import purged_of
@@ -105,7 +105,7 @@ def test_a_rewind_that_is_under_way_keeps_a_purge_out(region: World) -> None:
     values = "region, epoch, 'x', 'x', gen_random_uuid(), 3, 1"
     region.sql(f"INSERT INTO tidemark.resets ({columns}) SELECT {values} FROM tidemark.regions")
     told = refusal("dead-letters", region.region, *PURGE, "--apply", exits=16)
-    assert told.case == "LettersAreRewound"
+    assert told.case == "DeadLettersAreRewound"
     assert len(region.dead_letters()) == 2
     tidemark("reset", region.region, "--apply")
     answer("dead-letters", region.region, *PURGE, "--apply")
@@ -142,7 +142,7 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
         found = purged_of(*values)
         if not done:
             done.append(found)
-            naming.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))
+            naming.purge(region.ledger().engine, region.region, ALL_DEAD_LETTERS, Order("x", "x"))
         return found
 
     monkeypatch.setattr(_comparison, "purged_of", purging_meanwhile)
@@ -154,4 +154,4 @@ def test_a_region_that_never_opened_has_nothing_to_purge(world: World) -> None:
     engine = world.ledger().engine
     migrate(engine)
     with pytest.raises(RegionNeverOpened):
-        naming.purge(engine, "nobody", ALL_LETTERS, Order("x", "x"))
+        naming.purge(engine, "nobody", ALL_DEAD_LETTERS, Order("x", "x"))

@@ -319,14 +319,14 @@ def test_a_record_whose_headers_are_unknown_is_left_out(region: World) -> None:
 
 def test_headers_key_and_time_come_back_as_they_were(region: World) -> None:
     """What the dead letter keeps is the record, also for `metadata`."""
-    from tidemark.ledger.letters import headers_of_letter
+    from tidemark.ledger.kept_dead_letters import headers_of_dead_letter
     from tidemark.model.batch import DeadLetter
     from tidemark.staging.copy import _headers_json
 
     headers = (("a", b"1"), ("a", None), ("ключ", b"\0"), ("", b""))
-    letter = DeadLetter("t", 0, 1, None, None, None, headers, "r", "d")
-    written = json.loads(_headers_json(letter) or "")
-    assert tuple(headers_of_letter(written)) == headers
+    dead_letter = DeadLetter("t", 0, 1, None, None, None, headers, "r", "d")
+    written = json.loads(_headers_json(dead_letter) or "")
+    assert tuple(headers_of_dead_letter(written)) == headers
 
 
 @pytest.fixture
@@ -357,13 +357,16 @@ def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
     cut.sql("UPDATE tidemark.dead_letters SET hash = sha256('') WHERE \"offset\" = 1")
     for given in (REPLAY, APPLY):
         told = refusal("replay", cut.region, *given, exits=16)
-        assert (told.case, told.fields["span"]) == ("CutLetterNotWhole", f"{cut.topic}[0]@[1, 2)")
+        assert (told.case, told.fields["span"]) == (
+            "CutDeadLetterNotWhole",
+            f"{cut.topic}[0]@[1, 2)",
+        )
         assert "its SHA-256 differs" in told.fields["found"]
     assert numbers(cut) == [0, 2, 4]
     where = TopicPartition(cut.topic, 0, 3)
     admin.delete_records([where])[where].result(120)
     gone = refusal("replay", cut.region, *APPLY, exits=16)
-    assert gone.case == "CutLetterNotWhole"
+    assert gone.case == "CutDeadLetterNotWhole"
     assert "Kafka does not hold it" in gone.fields["found"]
     assert counts(cut) == []
 

@@ -68,7 +68,7 @@ OLD = [(1, 0), (1, 3), (2, 4)]
 NEW = [(1, 0), (1, 70_000), (1, 3), (2, 4)]
 
 
-def letters(world: World) -> list[int]:
+def dead_letters(world: World) -> list[int]:
     return sorted(one["offset"] for one in answer("dead-letters", world.region))
 
 
@@ -92,7 +92,7 @@ def test_the_rows_of_a_batch_are_replaced_under_its_seq(region: World) -> None:
         found = answer("replay", region.region, *APPLY)
         assert (found["rows"], found["dead_letters"]) == (3, 1)
         assert rows(region) == NEW
-        assert letters(region) == [2, 5]
+        assert dead_letters(region) == [2, 5]
         assert region.ledger_offsets() == region.kafka_offsets() == offsets
         assert staging(region) == []
         assert answer("status", region.region)["dead_letters"] == 2
@@ -153,7 +153,7 @@ def test_what_a_replay_has_made_rows_of_is_set_aside(region: World) -> None:
     found = answer("replay", region.region, *APPLY)
     assert (found["rows"], found["dead_letters"]) == (2, 2)
     assert [n for _, n in rows(region)] == both
-    assert letters(region) == [2]
+    assert dead_letters(region) == [2]
     assert answer("verify", region.region)["clean"]
     seq = answer("checkpoints", region.region)[0]["seq"]
     told = refusal("replay", region.region, "--batch", str(seq), exits=16)
@@ -279,10 +279,10 @@ def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]
 def test_other_rows_than_were_published_are_left_alone(region: World, table: str) -> None:
     """B14: the ledger's count and the table's differ; the region is at rest afterwards."""
     region.sql(table)
-    before = rows(region), letters(region)
+    before = rows(region), dead_letters(region)
     told = refusal("replay", region.region, *APPLY, exits=16)
     assert (told.case, told.fields["seq"]) == ("RemovalDiffers", 1)
-    assert (rows(region), letters(region)) == before
+    assert (rows(region), dead_letters(region)) == before
     assert staging(region) == []
     tidemark("replay", region.region, *APPLY, exits=16)  # at rest: for the same reason
 
@@ -290,7 +290,7 @@ def test_other_rows_than_were_published_are_left_alone(region: World, table: str
 def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
     region.sql("ALTER TABLE public.records ADD CHECK (n < 60000)")
     tidemark("replay", region.region, *APPLY, exits=11)
-    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+    assert (rows(region), dead_letters(region)) == (OLD, [1, 2, 5])
     assert answer("status", region.region)["unpublished_seq"] is None
 
 
@@ -320,7 +320,7 @@ def test_staging_that_a_crash_emptied_publishes_nothing(
 
     meddled(monkeypatch, empty)
     tidemark("replay", region.region, *APPLY, exits=StagingLost.exit_code)
-    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+    assert (rows(region), dead_letters(region)) == (OLD, [1, 2, 5])
 
 
 def test_a_run_that_opens_meanwhile_fences_it(
@@ -329,13 +329,13 @@ def test_a_run_that_opens_meanwhile_fences_it(
     """B2: what was planned died with its epoch."""
     meddled(monkeypatch, lambda _: tidemark("run", "dags/pipeline.yaml", "--take-over"))
     tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code)
-    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+    assert (rows(region), dead_letters(region)) == (OLD, [1, 2, 5])
 
 
 def test_a_purge_meanwhile_stops_it(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """B14: of a dead letter that is gone nobody knows whether a replay had made rows of it."""
     meddled(monkeypatch, lambda _: purged(region))
-    assert refusal("replay", region.region, *APPLY, exits=16).case == "LettersPurgedMeanwhile"
+    assert refusal("replay", region.region, *APPLY, exits=16).case == "DeadLettersPurgedMeanwhile"
     assert rows(region) == OLD
 
 

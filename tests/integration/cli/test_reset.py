@@ -29,10 +29,10 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
     assert (found["applied"], found["head_seq"], found["to_seq"]) == (False, 3, 1)
     back, first = found["removed"], str(region.partition(0))
     ((rows,),) = region.sql("SELECT count(*) FROM public.records WHERE batch_seq > 1")
-    ((letters,),) = region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE seq > 1")
-    assert (back["batches"], back["rows"], back["dead_letters"]) == (2, rows, letters)
+    ((dead_letters,),) = region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE seq > 1")
+    assert (back["batches"], back["rows"], back["dead_letters"]) == (2, rows, dead_letters)
     assert rows
-    assert letters
+    assert dead_letters
     assert back["offsets"] == {str(at): offset for at, offset in offsets.items()}
     assert found["offsets"][first] == back["margins"][first] < back["offsets"][first]
     told = tidemark("reset", region.region, "--to", "1").stdout
@@ -40,7 +40,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
         f"region {region.region}: rewind, dry run",
         "epoch       1 -> 2",
         "head        batch 3 -> 1; 2 batches go",
-        f"removed     {rows} rows of public.records, {letters} dead letters",
+        f"removed     {rows} rows of public.records, {dead_letters} dead letters",
         "Kafka       the group's offsets go back with the ledger's, by",
     ):
         assert line in told
@@ -53,7 +53,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
 
 
 def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None:
-    rows, letters = region.rows(), region.dead_letters()
+    rows, dead_letters = region.rows(), region.dead_letters()
     found = answer("reset", region.region, "--to", "1", "--apply", "--why", "wrong currency")
     assert (found["applied"], found["epoch"], found["to_seq"]) == (True, 2, 1)
     assert region.kafka_offsets() == region.ledger_offsets()
@@ -66,7 +66,7 @@ def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None
     ]
     assert answer("status", region.region, "--count")["targets"][0]["drift"] == 0
     tidemark("run", "dags/pipeline.yaml")
-    assert (region.rows(), region.dead_letters()) == (rows, letters)
+    assert (region.rows(), region.dead_letters()) == (rows, dead_letters)
     assert answer("verify", region.region)["clean"]
 
 

@@ -12,11 +12,11 @@ from tests.support.produce import produce
 from tests.support.roles import REPLAYS, RoleWorld
 from tests.support.world import fail
 
-from tidemark.admin.replay import replay_letters
+from tidemark.admin.replay import replay_dead_letters
 from tidemark.cli import asking
 from tidemark.errors import JobFailed, Refused
 from tidemark.ledger.actions import Order
-from tidemark.ledger.letters import ALL_LETTERS
+from tidemark.ledger.kept_dead_letters import ALL_DEAD_LETTERS
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.page.answers import answer
@@ -141,12 +141,12 @@ def test_a_replay_reads_dead_letters_by_two_more_grants(world: RoleWorld) -> Non
     produce(world.kafka, world.topic, [BAD], partition=1)
     world.run("first")
     order = Order("test", "a test")
-    given = world.pipeline, world.connections, ALL_LETTERS, 9, order, world.executor_of
+    given = world.pipeline, world.connections, ALL_DEAD_LETTERS, 9, order, world.executor_of
     with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-        replay_letters(*given)
+        replay_dead_letters(*given)
     assert world.sql("SELECT count(*) FROM tidemark.batches WHERE state = 'planned'") == [(0,)]
     world.grant(REPLAYS)
-    replayed = replay_letters(*given)
+    replayed = replay_dead_letters(*given)
     assert (replayed.applied, replayed.chosen, replayed.replayed) == (True, 1, 0)
     world.produce(2)
     assert world.run("second").rows == 2

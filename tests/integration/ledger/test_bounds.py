@@ -121,9 +121,9 @@ def test_what_is_retained_can_be_restored(desk: Desk) -> None:
 
 def test_dead_letters_outlive_their_checkpoint(desk: Desk) -> None:
     epoch = worked(desk)
-    letters = desk.dead_letters()
+    dead_letters = desk.dead_letters()
     prune(desk.ledger, desk.region, epoch, retain=1)
-    assert desk.dead_letters() == letters != []
+    assert desk.dead_letters() == dead_letters != []
 
 
 def test_the_view_for_dashboards_counts_the_dead_letters_that_there_are(desk: Desk) -> None:

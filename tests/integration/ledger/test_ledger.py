@@ -198,12 +198,12 @@ def test_a_reset_that_waited_for_a_publish_keeps_it(desk: Desk) -> None:
         resetting = in_thread(desk.reset)
         wait_until_blocked(desk)
         tx.claim(batch, contribution)
-        rows, letters = (
+        rows, dead_letters = (
             desk.target_writers.move_rows(tx, batch),
             desk.target_writers.move_dead_letters(tx, batch),
         )
         tx.advance_partitions(batch)
-        tx.publish_batch(batch, rows, letters)
+        tx.publish_batch(batch, rows, dead_letters)
         tx.advance_head(batch)
     assert resetting.result(SECONDS).discarded_seqs == ()
     assert desk.rows() == desk.expected_rows() != []

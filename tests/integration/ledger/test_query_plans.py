@@ -23,7 +23,7 @@ WHOLE = {
     "broken_chains": "verify proves that all retained spans join: it has to read them",
     "drop_region": "everything of a region goes",
     "size_of": "a person asks for the numbers of a whole region, before it is dropped",
-    "letter_reasons": "a person named a reason that no decoder of ours gives",
+    "dead_letter_reasons": "a person named a reason that no decoder of ours gives",
     "retained_rows": "status adds up the rows of all retained checkpoints",
 }
 """Statements that may scan a large table, and why."""
@@ -92,18 +92,18 @@ SINGLE: dict[str, dict[str, Any]] = {
         "moved": '[{"target": "", "rows": 1, "refused_rows": 0, "deleted": 0, "superseded": 0}]'
     },
     "write_reset": {"dead_letters": 1},
-    "newest_letters": {"bytes": 100},
+    "newest_dead_letters": {"bytes": 100},
     "show_member": {"partitions": ["made_up[0]"]},
     "dead_letters": {"since": None},
     "export_dead_letters": {"since": None},
     "purgeable": {"since": None},
     "purge_dead_letters": {"since": None},
-    "write_replay_letters": {"since": None},
+    "write_replay_dead_letters": {"since": None},
     "replayable": {"since": None},
     "unreplayable": {"since": None},
     "replace_contribution": {"contribution": 1},
     "write_replay_batch": {"records": 1},
-    "unsent": {"letters": True},
+    "unsent": {"dead_letters": True},
     "publish_replay": {"dead_letters": 1},
     "stored_records": {"partition": 1, "start": 1, "end": 9},
 }
@@ -125,7 +125,7 @@ def ledger(stack: LocalStack) -> Iterator[Engine]:
         migrate(engine)
         with autocommit(engine) as cursor:
             for region in (REGION, "others"):
-                fill(cursor, region, checkpoints=CHECKPOINTS, partitions=PARTITIONS, letters=5)
+                fill(cursor, region, checkpoints=CHECKPOINTS, partitions=PARTITIONS, dead_letters=5)
             cursor.execute("ANALYZE")
         yield engine
         engine.dispose()

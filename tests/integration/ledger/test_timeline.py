@@ -89,7 +89,7 @@ def test_dead_letters_are_counted_and_cut(world: World) -> None:
     world.run()
     look = timeline(world)
     assert sum(one.count for one in look.reasons_of_newest(world.region)) == 2
-    newest, other = look.newest_letters(world.region, 5)
+    newest, other = look.newest_dead_letters(world.region, 5)
     assert (newest.value, newest.value_bytes) == (long[:2000], 5000)
     assert (other.value, other.value_bytes) == (BAD, len(BAD))
     assert look.reasons_of_newest(world.region, limit=1)[0].count == 1

@@ -41,8 +41,8 @@ def test_the_documented_file_keeps_a_table_equal_to_its_source(
     produce(world.kafka, world.topic, then)
     answer("run", PIPELINE)
     assert _table(world) == [(0, "Ada"), (2, "Bob")]
-    letters = world.sql('SELECT "offset", reason FROM tidemark.dead_letters ORDER BY 1')
-    assert letters == [(5, "NULL_VALUE"), (8, "NOT_A_CHANGE")]
+    dead_letters = world.sql('SELECT "offset", reason FROM tidemark.dead_letters ORDER BY 1')
+    assert dead_letters == [(5, "NULL_VALUE"), (8, "NOT_A_CHANGE")]
     assert answer("verify", PIPELINE)["clean"]
     world.sql("DELETE FROM public.records WHERE id = 0")
     assert "lost" in tidemark("verify", PIPELINE, exits=1).stdout

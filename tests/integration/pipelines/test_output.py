@@ -246,10 +246,12 @@ def test_check_compares_what_the_topics_take(world: World, topic: Callable[..., 
 
 def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> None:
     """G99: a row and a dead letter as large as Java's producers and brokers let through."""
-    rows, letters = (topic(partitions=1, **{"max.message.bytes": str(2 << 20)}) for _ in range(2))
+    rows, dead_letters = (
+        topic(partitions=1, **{"max.message.bytes": str(2 << 20)}) for _ in range(2)
+    )
     world.settings |= {
         "output": {"topic": rows},
-        "dead_letters": {"topic": letters, "max_ratio": 1.0, "max_bytes": "whole"},
+        "dead_letters": {"topic": dead_letters, "max_ratio": 1.0, "max_bytes": "whole"},
     }
     most = (1 << 20) - 200
     row, bad = json.dumps({"value": "x" * (most - 13)}).encode(), b"x" * most
@@ -258,6 +260,6 @@ def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> Non
         producer.produce(world.topic, value, partition=0)
     assert producer.flush(120) == 0
     world.run()
-    [sent], [letter] = sent_to(world.kafka, rows), sent_to(world.kafka, letters)
+    [sent], [dead_letter] = sent_to(world.kafka, rows), sent_to(world.kafka, dead_letters)
     assert json.loads(sent.value or b"")["value"] == "x" * (most - 13)
-    assert letter.value == bad
+    assert dead_letter.value == bad

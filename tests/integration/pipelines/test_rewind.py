@@ -325,13 +325,13 @@ def test_a_target_that_keeps_its_rows_refuses_the_rewind(worked: Desk) -> None:
 
 def test_the_audit_row_says_what_was_removed(worked: Desk) -> None:
     rows = [row for row in worked.rows() if row[1] >= 4]
-    letters = [letter for letter in worked.dead_letters() if letter[1] >= 4]
+    dead_letters = [dead_letter for dead_letter in worked.dead_letters() if dead_letter[1] >= 4]
     worked.rewind(1)
     audit = (
         "SELECT requested_by, why, from_seq, to_seq, rows_removed, dead_letters_removed, state"
         f" FROM tidemark.resets WHERE {worked.here}"
     )
-    expected = ("test", "a test", 3, 1, len(rows), len(letters), "finished")
+    expected = ("test", "a test", 3, 1, len(rows), len(dead_letters), "finished")
     assert worked.sql(audit) == [expected]
 
 

@@ -90,4 +90,4 @@ def test_the_counts_that_judge_are_those_of_the_newest_checkpoints(desk: Desk) -
     total = sum(records for records, _ in last)
     assert counted.records + total - last[-1][0] <= 100 < counted.records + total
     assert counted.records_before == total
-    assert counted.dead_letters_before == sum(letters for _, letters in last)
+    assert counted.dead_letters_before == sum(dead_letters for _, dead_letters in last)

@@ -19,7 +19,7 @@ from tests.support.world import World, dump
 
 from tidemark.admin.mirror import mirror_region
 from tidemark.admin.naming import drop_region, rename_region
-from tidemark.admin.replay import replay_letters
+from tidemark.admin.replay import replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
@@ -28,7 +28,7 @@ from tidemark.kafka._mirror_writer import Sender
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
@@ -781,9 +781,9 @@ def test_replayed_rows_are_sent(region: World) -> None:
     region.settings["decode"]["schema"]["n"] = "bigint"
     region.overrides = ("accept_changes",)
     region.run("second")
-    order, meant = Order("test", "a test"), LetterFilter()
+    order, meant = Order("test", "a test"), DeadLetterFilter()
     given = region.pipeline, region.connections, meant, 9, order, region.executor_of
-    assert replay_letters(*given).rows == 1
+    assert replay_dead_letters(*given).rows == 1
     assert words(region) == ["first", "wide"]
     assert [one.seq for one in sent_records(region)] == [1, 2]
 

@@ -412,7 +412,7 @@ READ_UP_TO = "SELECT next_offset, record_end, leader_epoch FROM tidemark.partiti
 
 def read_up_to(desk: Desk, *positions: LogPosition | None) -> list[tuple[Any, ...]]:
     """Publish a batch of four offsets for each position that its read told; what is known then."""
-    desk.letters_of = lambda span: []
+    desk.dead_letters_of = lambda span: []
     for position in positions:
         epoch = desk.open(f"run {desk.epoch}", Bounds(4)).epoch
         batch = desk.must_plan(epoch)

@@ -19,18 +19,18 @@ from tests.support.produce import good, produce
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.world import World, dump
 
-from tidemark.admin.dead_letters import purge_letters
+from tidemark.admin.dead_letters import purge_dead_letters
 from tidemark.admin.errors import ReplayOfSent
 from tidemark.admin.mirror import mirror_region
-from tidemark.admin.replay import replay_batch, replay_letters
+from tidemark.admin.replay import replay_batch, replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.check._kafka import output_findings
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
-from tidemark.ledger.errors import LettersToSendDiffer
-from tidemark.ledger.sending import DETAIL, sent_letters
-from tidemark.model.dead_letters import LetterFilter, record_hash
+from tidemark.ledger.errors import DeadLettersToSendDiffer
+from tidemark.ledger.sending import DETAIL, sent_dead_letters
+from tidemark.model.dead_letters import DeadLetterFilter, record_hash
 from tidemark.model.output import Topics, Unsent
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
@@ -67,12 +67,12 @@ def both(region: World, topic: Callable[..., str]) -> World:
     return region
 
 
-def letters(region: World) -> list[SentRecord]:
+def dead_letters(region: World) -> list[SentRecord]:
     return sent_to(region.kafka, region.settings["dead_letters"]["topic"])
 
 
 def values(region: World) -> list[bytes | None]:
-    return [one.value for one in letters(region)]
+    return [one.value for one in dead_letters(region)]
 
 
 def words(region: World) -> list[str]:
@@ -101,7 +101,7 @@ def test_a_dead_letter_is_sent_as_it_was_read_with_its_reason(region: World) -> 
     assert producer.flush(120) == 0
     produce(region.kafka, region.topic, [good("a"), None])
     region.run()
-    empty, full = sorted(letters(region), key=lambda one: one.key or b"")
+    empty, full = sorted(dead_letters(region), key=lambda one: one.key or b"")
     assert (full.key, full.value, full.region, full.seq, full.epoch) == (
         b"\x00key", b"\xff bad", region.region, 1, 1
     )  # fmt: skip
@@ -133,7 +133,7 @@ def test_of_a_record_that_the_target_refused_its_place_is_sent(region: World) ->
     region.sql("ALTER TABLE public.records ADD CONSTRAINT the_guard CHECK (value <> 'b')")
     produce(region.kafka, region.topic, [good("b"), BAD[0]])
     region.run("second")
-    refused, bad = letters(region)
+    refused, bad = dead_letters(region)
     assert (bad.value, refused.key, refused.value) == (BAD[0], None, None)
     told = dict(refused.headers)
     assert (told["offset"], told["timestamp"], told["reason"]) == (b"1", None, b"TARGET_REFUSED")
@@ -147,7 +147,7 @@ def test_a_cut_letter_is_sent_with_the_size_and_the_hash_of_its_record(region: W
     region.settings["dead_letters"]["max_bytes"] = 5
     produce(region.kafka, region.topic, [b"too long", b"bad"])
     region.run()
-    cut, whole = letters(region)
+    cut, whole = dead_letters(region)
     assert (cut.value, whole.value) == (b"too l", b"bad")
     told = dict(cut.headers)
     assert told["whole-bytes"] == b"8"
@@ -164,7 +164,7 @@ def test_headers_that_the_client_could_not_give_are_told(region: World) -> None:
             'UPDATE tidemark.dead_letters SET headers = %s WHERE "offset" = %s', (headers, offset)
         )
     send(region)
-    given, unknown = letters(region)
+    given, unknown = dead_letters(region)
     assert list(given.headers[9:]) == [("original.a", b"\0"), ("original.a", None)]
     assert list(unknown.headers[9:]) == [("original-headers", b"unknown")]
 
@@ -194,8 +194,8 @@ def test_long_details_are_cut() -> None:
         def fetchall(self) -> Any:
             return rows.pop(0)
 
-    batch = Unsent(1, ORDER, 1, 0, letters=1)  # type: ignore[arg-type]
-    [one] = sent_letters(Cursor(), "r", batch, "bin")  # type: ignore[arg-type]
+    batch = Unsent(1, ORDER, 1, 0, dead_letters=1)  # type: ignore[arg-type]
+    [one] = sent_dead_letters(Cursor(), "r", batch, "bin")  # type: ignore[arg-type]
     assert dict(one.headers)["detail"] == ("é" * DETAIL).encode()
     assert dict(one.headers)["timestamp"] is None
 
@@ -210,7 +210,7 @@ def test_dead_letters_that_somebody_removed_stop_it(both: World) -> None:
     both.sql('DELETE FROM tidemark.dead_letters WHERE "offset" = 2')
     with pytest.raises(RunUnfinished) as unfinished:
         both.close()
-    why = LettersToSendDiffer(region=both.region, seq=1, published=2, found=1)
+    why = DeadLettersToSendDiffer(region=both.region, seq=1, published=2, found=1)
     assert unfinished.value.reasons == (str(why),)
     assert (words(both), values(both)) == ([], [])
     withhold_batch(both.pipeline, both.connections, 1, ORDER)
@@ -221,12 +221,12 @@ def test_a_purge_leaves_what_is_not_sent(region: World) -> None:
     """B14: and takes it once it was."""
     produce(region.kafka, region.topic, BAD)
     publish_unsent(region)
-    given = region.pipeline, region.connections, LetterFilter(), timedelta(0)
-    looked, purged = (purge_letters(*given, order) for order in (None, ORDER))
+    given = region.pipeline, region.connections, DeadLetterFilter(), timedelta(0)
+    looked, purged = (purge_dead_letters(*given, order) for order in (None, ORDER))
     assert (looked.dead_letters, looked.unsent) == (0, 2)
     assert (purged.dead_letters, purged.unsent) == (0, 2)
     send(region)
-    assert purge_letters(*given, ORDER).dead_letters == 2
+    assert purge_dead_letters(*given, ORDER).dead_letters == 2
     assert values(region) == BAD
 
 
@@ -237,13 +237,13 @@ def test_what_was_purged_before_there_was_a_topic_is_not_missed(
     topic = world.settings["dead_letters"].pop("topic")
     produce(world.kafka, world.topic, BAD)
     world.run("first")
-    meant = LetterFilter(), timedelta(0), ORDER
+    meant = DeadLetterFilter(), timedelta(0), ORDER
     world.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE \"offset\" = 1")
-    assert purge_letters(world.pipeline, world.connections, *meant).dead_letters == 1
+    assert purge_dead_letters(world.pipeline, world.connections, *meant).dead_letters == 1
     world.settings["dead_letters"]["topic"] = topic
     with pytest.raises(OutputStartUnsaid) as unsaid:
         world.open("second")
-    assert unsaid.value.topics == Topics(letters=topic)
+    assert unsaid.value.topics == Topics(dead_letters=topic)
     world.settings["output"] = {"start": "beginning"}
     world.run("third")
     assert values(world) == BAD[1:]
@@ -259,8 +259,8 @@ def test_a_replay_sends_no_dead_letter_again(both: World) -> None:
     both.settings["decode"]["schema"]["n"] = "bigint"
     both.overrides = ("accept_changes",)
     both.run("second")
-    given = both.pipeline, both.connections, LetterFilter(), 9, ORDER, both.executor_of
-    report = replay_letters(*given)
+    given = both.pipeline, both.connections, DeadLetterFilter(), 9, ORDER, both.executor_of
+    report = replay_dead_letters(*given)
     assert (report.rows, len(values(both))) == (1, 2)
     assert words(both) == ["first", "wide"]
     assert values(both) == [wide, BAD[0]]
@@ -284,7 +284,7 @@ def test_rewinds_and_replays_of_batches_know_what_was_sent(region: World) -> Non
     """B9, B4: also where only dead letters are sent."""
     produce(region.kafka, region.topic, BAD)
     region.run("first", max_records=1)
-    sent_to_ = Topics(letters=region.settings["dead_letters"]["topic"])
+    sent_to_ = Topics(dead_letters=region.settings["dead_letters"]["topic"])
     with pytest.raises(RewindOfSentBatches) as rewound:
         region.reset(to=1)
     assert (rewound.value.batches, rewound.value.topics) == (1, sent_to_)
@@ -294,7 +294,7 @@ def test_rewinds_and_replays_of_batches_know_what_was_sent(region: World) -> Non
     region.reset(to=1, overrides=["accept_resend"])
     region.run("second")
     assert values(region) == [*BAD, BAD[1]]
-    assert [one.seq for one in letters(region)] == [1, 2, 3]
+    assert [one.seq for one in dead_letters(region)] == [1, 2, 3]
 
 
 @pytest.mark.long
@@ -370,7 +370,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
     region.open()
     with pytest.raises(OutputRecordInvalid) as refused:
         region.drain()
-    assert refused.value.topics == Topics(letters=bin_)
+    assert refused.value.topics == Topics(dead_letters=bin_)
     assert values(region) == []
     policy("delete")
     region.run("second")
@@ -380,4 +380,4 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
 def test_where_it_goes_is_told_in_words() -> None:
     assert str(Topics("a", "b")) == "rows to topic a, dead letters to topic b"
     assert Topics("a", "b").named == "topics a and b"
-    assert Topics(letters="b").named == "topic b"
+    assert Topics(dead_letters="b").named == "topic b"

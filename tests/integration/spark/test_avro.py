@@ -87,8 +87,8 @@ def test_records_of_two_schemas_pass_through_every_command(
     rows = project.sql("SELECT id, name, at::text, kafka_offset FROM public.records ORDER BY 4")
     at = "2024-02-29 12:00:00.123+00"
     assert rows == [(1, "one", None, 0), (1 << 40, None, at, 2), (1 << 40, None, at, 6)]
-    letters = project.sql('SELECT "offset", reason FROM tidemark.dead_letters ORDER BY 1')
-    assert letters == [
+    dead_letters = project.sql('SELECT "offset", reason FROM tidemark.dead_letters ORDER BY 1')
+    assert dead_letters == [
         (1, "UNKNOWN_SCHEMA"),
         (3, "TRAILING_DATA"),
         (4, "OTHER_SCHEMA"),

@@ -49,13 +49,13 @@ def test_headers_come_out_as_they_are(stack: LocalStack, kafka: str, topic: Topi
     ]
 
 
-def letters(batches: Batches, *metadata: str, topic: str) -> tuple[tuple[Any, ...], str]:
+def dead_letters(batches: Batches, *metadata: str, topic: str) -> tuple[tuple[Any, ...], str]:
     """The dead letter of the topic's first record: offset, key, value, headers, reason; detail."""
     spec, span = batches.spec(*metadata), Span(topic, 0, 0, 2)
     batch = batches.new([span], {ONLY: spec.schema})
     recording = batches.recording(spec, batch)
     assert sum(some.num_rows for some in read(recording, [span], 0)) == 1
-    found = batches.whole_letters(batch)
+    found = batches.whole_dead_letters(batch)
     [(offset, key, value, headers, reason, detail)] = found
     return (offset, bytes(key), bytes(value), headers, reason), detail
 
@@ -73,7 +73,7 @@ def test_a_dead_letter_keeps_its_headers_or_says_that_it_has_none(
     ]:
         name = topic()
         produced(stack, kafka, name, value, written)
-        found, detail = letters(batches, *metadata, topic=name)
+        found, detail = dead_letters(batches, *metadata, topic=name)
         assert found == (0, b"\xff\0", value, headers, reason)
         assert detail.endswith("are not kept") == (headers is None)
 

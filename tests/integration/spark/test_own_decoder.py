@@ -37,8 +37,10 @@ def test_records_pass_through_a_decoder_of_the_users_own(
     answer("run", PIPELINE, "--accept-changes")
     rows = world.sql('SELECT "left", "right", kafka_offset FROM public.records ORDER BY 3')
     assert rows == [("a", "b", 0), ("c", "d", 2)]
-    letters = world.sql('SELECT "offset", reason, detail FROM tidemark.dead_letters ORDER BY 1')
-    assert letters == [(1, "WRONG_TYPE", "1 words"), (3, "WRONG_TYPE", "1 words")]
+    dead_letters = world.sql(
+        'SELECT "offset", reason, detail FROM tidemark.dead_letters ORDER BY 1'
+    )
+    assert dead_letters == [(1, "WRONG_TYPE", "1 words"), (3, "WRONG_TYPE", "1 words")]
     assert answer("verify", PIPELINE)["clean"]
     world.sql("UPDATE public.records SET \"left\" = 'x' WHERE kafka_offset = 2")
     assert "altered" in tidemark("verify", PIPELINE, exits=1).stdout

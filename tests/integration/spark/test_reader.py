@@ -202,10 +202,10 @@ def test_raw_values_are_kept_as_they_are(kafka: str, topic: Topic, batches: Batc
 def test_bad_records_shift_no_neighbour(kafka: str, topic: Topic, batches: Batches) -> None:
     name = topic()
     produce(kafka, name, [document(0), b"{", None, document(3), b'{"n":"x"}', document(5)])
-    letters: list[DeadLetter] = []
-    (rows,) = read(batches.spec(), [Span(name, 0, 0, 6)], 0, letters.extend)
+    dead_letters: list[DeadLetter] = []
+    (rows,) = read(batches.spec(), [Span(name, 0, 0, 6)], 0, dead_letters.extend)
     assert rows.column("n").to_pylist() == rows.column("kafka_offset").to_pylist() == [0, 3, 5]
-    assert [(letter.offset, letter.value) for letter in letters] == [
+    assert [(dead_letter.offset, dead_letter.value) for dead_letter in dead_letters] == [
         (1, b"{"),
         (2, None),
         (4, b'{"n":"x"}'),
@@ -234,17 +234,21 @@ def test_a_batch_that_is_too_large_unpacked_is_told_from_a_corrupt_one(
     for value in (document(0), b"0" * (20 << 20), document(2)):
         producer.produce(name, value, partition=0)
         assert producer.flush(120) == 0
-    spans, letters = [Span(name, 0, 0, 3)], list[DeadLetter]()
+    spans, dead_letters = [Span(name, 0, 0, 3)], list[DeadLetter]()
     tight = {"bootstrap.servers": kafka, "receive.message.max.bytes": 4 << 20}
-    stops = replace(batches.spec(letter_bytes=1000), kafka=tight)
+    stops = replace(batches.spec(dead_letter_bytes=1000), kafka=tight)
     with pytest.raises(BatchUnreadable) as met:
         [*read(stops, spans, 0)]
     assert (met.value.is_packed, met.value.offset) == (True, 1)
-    rows = [*read(replace(stops, max_unpacked=64 << 20), spans, 0, letters.extend)]
+    rows = [*read(replace(stops, max_unpacked=64 << 20), spans, 0, dead_letters.extend)]
     assert [n for batch in rows for n in batch.column("n").to_pylist()] == [0, 2]
-    [letter] = letters
-    assert (letter.offset, letter.reason, letter.whole_bytes) == (1, "TOO_LARGE", 20 << 20)
-    assert letter.value == b"0" * 1000
+    [dead_letter] = dead_letters
+    assert (dead_letter.offset, dead_letter.reason, dead_letter.whole_bytes) == (
+        1,
+        "TOO_LARGE",
+        20 << 20,
+    )
+    assert dead_letter.value == b"0" * 1000
 
 
 def test_the_end_of_a_span_records_its_read_and_dead_letters(

@@ -34,7 +34,7 @@ from tidemark_local.stack import LocalStack
 
 SCHEMA = pa.schema([("n", pa.int64())])
 STAGING = Staging("public", "t_rows", "t_dead_letters", "t_reads")
-LETTER = DeadLetter("t", 0, 0, None, None, b"", (), "INVALID_JSON", "")
+DEAD_LETTER = DeadLetter("t", 0, 0, None, None, b"", (), "INVALID_JSON", "")
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_reader_that_stops_within_a_span_holds_nothing(
     journal = StagedJournal(spec.postgres, STAGING, 1, 0)
 
     def read() -> None:
-        journal.reject([LETTER])
+        journal.reject([DEAD_LETTER])
         wait_for_its_end(spec)
         journal.complete({Span("t", 0, 0, 1): Tally()})
 

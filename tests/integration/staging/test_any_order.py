@@ -50,7 +50,7 @@ def taken(log: list[Record]) -> list[Record]:
 def filled(database: Database, on_refused: str) -> Shop:
     """A table of which words are unique, and each row refers to another one."""
     shop = Shop(database, None)
-    shop.desk.letters_of = lambda span: []
+    shop.desk.dead_letters_of = lambda span: []
     if on_refused == "dead_letter":
         shop.let_be_refused()
     publish(shop, FIRST)
@@ -96,7 +96,7 @@ def test_batches_end_as_their_records_one_by_one(
     for start, end in zip([0, *ends], ends, strict=False):
         publish(batched, records[start:end])
         assert (table(batched), gone(batched)) == states[end]
-    assert batched.letters() == one_by_one.letters() == []
+    assert batched.dead_letters() == one_by_one.dead_letters() == []
     for contributed, moved, deleted, superseded, _ in batched.counts():
         assert moved + deleted + superseded == contributed
     for seq, end in reversed([*enumerate([0, *ends], 1)]):

@@ -50,7 +50,7 @@ def swallowing(shop: Shop, when: str) -> None:
 
 def shop_of(database: Database, on_refused: str, order_by: str | None = None) -> Shop:
     shop = Shop(database, order_by)
-    shop.desk.letters_of = lambda span: []  # all records of the log are rows
+    shop.desk.dead_letters_of = lambda span: []  # all records of the log are rows
     if on_refused == "dead_letter":
         shop.let_be_refused()
     return shop
@@ -82,7 +82,7 @@ def test_values_move_from_key_to_key_as_in_the_log(shop: Shop, changes: list[Cha
     shop.publish(changes)
     last = dict(changes)
     assert shop.rows() == {k: w for k, w in ({1: "a", 2: "b", 9: "x"} | last).items() if w}
-    assert shop.letters() == []
+    assert shop.dead_letters() == []
     gone = sum(word is None for word in last.values())
     counts = len(changes), len(last) - gone, gone, len(changes) - len(last)
     assert shop.counts()[1][:4] == counts
@@ -97,7 +97,7 @@ def test_a_value_moves_to_a_key_of_an_earlier_partition(shop: Shop) -> None:
     unique_words(shop)
     before = shop.whole()
     shop.publish([(1, "b")], [(2, "c"), (3, "d")])
-    assert (shop.rows(), shop.letters()) == ({1: "b", 2: "c", 3: "d"}, [])
+    assert (shop.rows(), shop.dead_letters()) == ({1: "b", 2: "c", 3: "d"}, [])
     shop.desk.rewind(1)
     assert shop.whole() == before
 
@@ -142,7 +142,7 @@ def test_a_record_that_is_refused_alone_is_the_only_dead_letter(ledger_database:
     unique_words(shop)
     shop.publish([(1, "tmp"), (2, "a"), (4, "bad"), (1, "b")])
     assert shop.rows() == {1: "b", 2: "a", 9: "x"}
-    assert shop.letters() == [(0, 5, ["bad"])]
+    assert shop.dead_letters() == [(0, 5, ["bad"])]
 
 
 def test_the_tries_are_bounded(ledger_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_rows_refer_to_rows_of_their_own_table(shop: Shop, how: str) -> None:
     before = shop.whole()
     shop.publish([(3, "new boss"), (2, "worker"), (1, None)], places=[3, 3, 3])
     assert shop.rows() == {2: "worker", 3: "new boss"}
-    assert (shop.counts()[1][:4], shop.letters()) == ((3, 2, 1, 0), [])
+    assert (shop.counts()[1][:4], shop.dead_letters()) == ((3, 2, 1, 0), [])
     after = shop.whole()
     shop.publish([(4, "four"), (3, "three"), (2, None)], places=[4, 4, 4])
     shop.desk.rewind(2)

@@ -90,7 +90,7 @@ def in_target(desk: Desk) -> list[Row]:
     return desk.sql(f"SELECT kafka_partition, kafka_offset, v FROM {desk.target} ORDER BY 1, 2, 3")
 
 
-def refused_letters(desk: Desk) -> list[tuple[Any, ...]]:
+def refused_dead_letters(desk: Desk) -> list[tuple[Any, ...]]:
     return desk.sql(
         'SELECT partition, "offset", reason, detail, refused_rows FROM tidemark.dead_letters'
         f" WHERE {desk.here} AND refused_rows IS NOT NULL ORDER BY 1, 2"
@@ -103,7 +103,7 @@ def test_refused_rows_are_dead_letters_of_their_batch(desk: Desk) -> None:
     outcome = work(desk, GOOD)
     assert (outcome.rows, outcome.dead_letters, outcome.refused) == (4, 4, 2)
     assert in_target(desk) == [row for row in GOOD if row[2] not in (1, 12)]
-    first, second = refused_letters(desk)
+    first, second = refused_dead_letters(desk)
     assert (first[:3], second[:3]) == ((0, 1, "TARGET_REFUSED"), (1, 2, "TARGET_REFUSED"))
     assert first[3].startswith("constraint the_guard, table public.")
     assert first[3].endswith("(SQLSTATE 23514 CHECK_VIOLATION)")
@@ -128,7 +128,7 @@ def test_a_crash_after_the_search_leaves_nothing(desk: Desk) -> None:
     assert (in_target(desk), desk.dead_letters()) == ([], [])
     with failpoint("publish.commit.sent"):
         assert desk.publish(batch, contribution).result is Result.published
-    assert (len(in_target(desk)), len(refused_letters(desk))) == (5, 1)
+    assert (len(in_target(desk)), len(refused_dead_letters(desk))) == (5, 1)
 
 
 def test_unless_told_a_refused_row_stops_the_run(desk: Desk) -> None:
@@ -178,7 +178,7 @@ def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_let
     guarded(desk, code)
     if becomes_dead_letter:
         assert work(desk, GOOD).refused == 1
-        [(partition, offset, _, said, _)] = refused_letters(desk)
+        [(partition, offset, _, said, _)] = refused_dead_letters(desk)
         assert (partition, offset) == (0, 1)
     else:
         with pytest.raises(RowRefused) as caught:
@@ -195,7 +195,7 @@ def test_a_server_in_trouble_refuses_no_row(desk: Desk, code: str) -> None:
     guarded(desk, code)
     with pytest.raises(Unreachable):
         work(desk, GOOD)
-    assert (in_target(desk), refused_letters(desk)) == ([], [])
+    assert (in_target(desk), refused_dead_letters(desk)) == ([], [])
 
 
 def test_a_statement_that_fails_for_every_row_refuses_none(desk: Desk) -> None:
@@ -203,14 +203,14 @@ def test_a_statement_that_fails_for_every_row_refuses_none(desk: Desk) -> None:
     desk.sql(f"ALTER TABLE {desk.target} DROP COLUMN v")
     with pytest.raises(Refused):
         work(desk, GOOD)
-    assert refused_letters(desk) == []
+    assert refused_dead_letters(desk) == []
 
 
 def test_a_right_that_is_gone_refuses_no_row(desk: Desk) -> None:
     desk.sql(f"REVOKE INSERT ON {desk.target} FROM CURRENT_USER")
     with pytest.raises(PostgresRightMissing):
         work(desk, GOOD)
-    assert refused_letters(desk) == []
+    assert refused_dead_letters(desk) == []
 
 
 @pytest.mark.parametrize("code", ["45000", "P0002", "42501"])
@@ -230,7 +230,7 @@ def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
     outcome = work(desk, [*GOOD[:1], *three, *GOOD[2:]])
     assert (outcome.rows, outcome.refused) == (5, 1)
     assert in_target(desk) == [*GOOD[:1], *GOOD[2:]]
-    [(*_, kept)] = refused_letters(desk)
+    [(*_, kept)] = refused_dead_letters(desk)
     assert sorted(row["v"] for row in kept) == [1, 3, 99]
     counts = f"SELECT rows_refused, records_refused FROM tidemark.batches WHERE {desk.here}"
     assert desk.sql(counts) == [(3, 1)]
@@ -253,7 +253,7 @@ def test_a_row_may_refer_to_a_later_one(desk: Desk) -> None:
     )
     assert work(desk, GOOD).refused == 2
     assert in_target(desk) == [row for row in GOOD if row[2] not in (10, 11)]
-    assert [letter[:2] for letter in refused_letters(desk)] == [(1, 0), (1, 1)]
+    assert [dead_letter[:2] for dead_letter in refused_dead_letters(desk)] == [(1, 0), (1, 1)]
 
 
 def test_refused_records_count_with_the_other_dead_letters(desk: Desk) -> None:
@@ -453,15 +453,15 @@ def test_rows_and_dead_letters_are_all_that_was_staged_whatever_the_table_refuse
             " jsonb_array_elements(refused_rows) r WHERE region = %s",
             (batch.region,),
         )
-        letters = cursor.fetchall()
+        dead_letters = cursor.fetchall()
         cursor.connection.rollback()
         if kind != "itself":  # records that need each other stand if they share a slice
             assert ordered(there) == ordered(survivors(rows, takes))
-        for place in {row[:2] for row in letters}:
-            refused = [row[2] for row in letters if row[:2] == place]
+        for place in {row[:2] for row in dead_letters}:
+            refused = [row[2] for row in dead_letters if row[:2] == place]
             assert not takes(refused, [row[2] for row in there])
-        assert ordered(there + letters) == ordered(rows)
-        counts = (len(there), len(letters), len({row[:2] for row in letters}))
+        assert ordered(there + dead_letters) == ordered(rows)
+        counts = (len(there), len(dead_letters), len({row[:2] for row in dead_letters}))
         assert (moved.rows, moved.refused_rows, moved.refused_records) == counts
 
     holds()

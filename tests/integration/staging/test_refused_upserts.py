@@ -51,7 +51,7 @@ def test_a_key_has_its_last_row_that_is_no_dead_letter(shop: Shop) -> None:
     shop.publish([(1, "a"), (2, "b"), (3, "c")])
     shop.publish([(1, "d"), (1, "bad"), (2, "bad"), (4, "bad"), (5, "bad"), (5, "e")])
     assert shop.rows() == {1: "d", 2: "b", 3: "c", 5: "e"}
-    assert shop.letters() == [(0, 4, ["bad"]), (0, 5, ["bad"]), (0, 6, ["bad"])]
+    assert shop.dead_letters() == [(0, 4, ["bad"]), (0, 5, ["bad"]), (0, 6, ["bad"])]
     assert shop.counts() == [(3, 3, 0, 0, 1), (6, 2, 0, 1, 0)]
     assert refused_counts(shop) == [(0, 0, 0), (3, 3, 3)]
     detail = shop.desk.sql(
@@ -62,7 +62,7 @@ def test_a_key_has_its_last_row_that_is_no_dead_letter(shop: Shop) -> None:
     shop.publish([(2, "bad"), (2, "bad"), (2, "bad")])
     assert shop.whole() == before
     shop.desk.rewind(1)
-    assert (shop.rows(), shop.letters()) == ({1: "a", 2: "b", 3: "c"}, [])
+    assert (shop.rows(), shop.dead_letters()) == ({1: "a", 2: "b", 3: "c"}, [])
 
 
 def test_row_after_row_of_a_key_is_refused(shop: Shop) -> None:
@@ -71,7 +71,7 @@ def test_row_after_row_of_a_key_is_refused(shop: Shop) -> None:
     shop.publish([(1, "b"), (1, "bad"), (1, "bad"), (1, "bad"), (2, "bad")])
     assert shop.rows() == {1: "b"}
     assert shop.counts()[1] == (5, 1, 0, 0, 0)
-    assert [offset for _, offset, _ in shop.letters()] == [2, 3, 4, 5]
+    assert [offset for _, offset, _ in shop.dead_letters()] == [2, 3, 4, 5]
     shop.desk.rewind(1)
     assert shop.rows() == {1: "a"}
 
@@ -84,7 +84,7 @@ def test_a_deletion_that_is_refused_leaves_the_row(shop: Shop) -> None:
     shop.desk.sql(f"ALTER TABLE {name} ADD FOREIGN KEY (id) REFERENCES {shop.desk.target}")
     shop.publish([(1, None), (2, None)])
     assert shop.rows() == {1: "a"}
-    assert shop.letters() == [(0, 2, [None])]
+    assert shop.dead_letters() == [(0, 2, [None])]
     assert shop.counts()[1] == (2, 0, 1, 0, 0)
     assert shop.whole()[1][0][2] == ["2"], "the ledger does not know the other one as deleted"
 
@@ -98,7 +98,7 @@ def test_a_record_is_rows_or_a_dead_letter(shop: Shop) -> None:
          for key, word, offset in ((1, "c", 2), (2, "bad", 2), (3, "d", 3))]
     )  # fmt: skip
     assert shop.rows() == {1: "a", 2: "b", 3: "d"}
-    assert shop.letters() == [(0, 2, ["c", "bad"])]
+    assert shop.dead_letters() == [(0, 2, ["c", "bad"])]
     assert refused_counts(shop)[1] == (2, 1, 1)
 
 
@@ -128,7 +128,7 @@ def test_a_text_that_is_no_key_is_refused(ledger_database: Database) -> None:
     texts = (str(KNOWN), "none", str(KNOWN).upper())
     shop.publish_rows([(text, "abc"[n], 0, False, TOPIC, 0, n) for n, text in enumerate(texts)])
     assert [*shop.rows().values()] == ["c"]
-    assert shop.letters() == [(0, 1, ["b"])]
+    assert shop.dead_letters() == [(0, 1, ["b"])]
 
 
 def test_rows_that_swap_a_unique_value_go_in_one_by_one(shop: Shop) -> None:
@@ -137,7 +137,7 @@ def test_rows_that_swap_a_unique_value_go_in_one_by_one(shop: Shop) -> None:
     shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} (word)")
     shop.publish([(1, "b"), (2, "c"), (3, "a")])
     assert shop.rows() == {1: "b", 2: "c", 3: "a"}
-    assert shop.letters() == []
+    assert shop.dead_letters() == []
 
 
 def test_a_crash_leaves_nothing(shop: Shop) -> None:
@@ -146,11 +146,11 @@ def test_a_crash_leaves_nothing(shop: Shop) -> None:
     before = shop.whole()
     with failpoint("publish.moved"), pytest.raises(FailpointHit):
         shop.publish([(1, "bad"), (2, "b")])
-    assert (shop.whole(), shop.letters()) == (before, [])
+    assert (shop.whole(), shop.dead_letters()) == (before, [])
     shop.desk.grow(-2)
     with failpoint("publish.commit.sent"):
         shop.publish([(1, "bad"), (2, "b")])
-    assert (shop.rows(), len(shop.letters())) == ({1: "a", 2: "b"}, 1)
+    assert (shop.rows(), len(shop.dead_letters())) == ({1: "a", 2: "b"}, 1)
 
 
 def test_refused_records_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_refused_records_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(refused, "SEARCH_SECONDS", -1.0)
     with pytest.raises(RefusedRowsNotAllFound):
         shop.publish([(1, "bad")] * 9)
-    assert (shop.rows(), shop.letters()) == ({}, [])
+    assert (shop.rows(), shop.dead_letters()) == ({}, [])
 
 
 def test_unless_told_a_refused_row_stops_the_run(ledger_database: Database) -> None:
@@ -203,7 +203,7 @@ def test_staged_rows_that_are_gone_are_no_refused_ones(shop: Shop) -> None:
     with pytest.raises(StagedRowsGone) as caught:
         desk.publish(batch, contribution)
     assert caught.value.constraint == "moved_rows_equal_contributed"
-    assert (shop.rows(), shop.letters()) == ({}, [])
+    assert (shop.rows(), shop.dead_letters()) == ({}, [])
 
 
 def test_a_row_is_not_refused_for_what_a_refused_one_left(shop: Shop) -> None:
@@ -212,7 +212,7 @@ def test_a_row_is_not_refused_for_what_a_refused_one_left(shop: Shop) -> None:
     shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} (word)")
     shop.publish([(1, "b"), (2, "a"), (1, "bad")])
     assert shop.rows() == {1: "b", 2: "a"}
-    assert shop.letters() == [(0, 3, ["bad"])]
+    assert shop.dead_letters() == [(0, 3, ["bad"])]
 
 
 def test_a_dead_letter_that_is_not_written_stops_the_publish(shop: Shop) -> None:
@@ -230,4 +230,4 @@ def test_a_dead_letter_that_is_not_written_stops_the_publish(shop: Shop) -> None
         assert caught.value.constraint == "moved_dead_letters_equal_contributed"
     finally:
         desk.sql("DROP TRIGGER swallow ON tidemark.dead_letters")
-    assert (shop.rows(), shop.letters()) == ({}, [])
+    assert (shop.rows(), shop.dead_letters()) == ({}, [])

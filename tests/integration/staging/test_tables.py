@@ -33,13 +33,13 @@ def test_dead_letters_are_kept_byte_for_byte(connection: Connection, cursor: Cur
     tables.create(cursor, STAGING, COLUMNS)
     raw = bytes(range(256))
     headers = (("k\0", raw), ("k\0", None), ("é", b""))
-    letters = [
+    dead_letters = [
         DeadLetter(
             "t", 3, 17, 1_700_000_000_000, raw, raw, headers, "not JSON", "at \0 and \ud800"
         ),
         DeadLetter("t", 3, 18, None, None, None, (), "empty", ""),
     ]
-    assert copy_dead_letters(cursor, STAGING, 1, 5, letters) == 2
+    assert copy_dead_letters(cursor, STAGING, 1, 5, dead_letters) == 2
     cursor.execute(
         'SELECT member, attempt, topic, partition, "offset", timestamp_ms, key, value,'
         " headers, reason, detail FROM tidemark_staging.flights_7_dead_letters ORDER BY 5"
@@ -56,8 +56,8 @@ def test_dead_letters_are_kept_byte_for_byte(connection: Connection, cursor: Cur
 
 def test_many_dead_letters_stream(connection: Connection, cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
-    letter = DeadLetter("t", 0, 1, 0, None, b"x", (), "bad", "")
-    assert copy_dead_letters(cursor, STAGING, 1, 1, (letter for _ in range(2500))) == 2500
+    dead_letter = DeadLetter("t", 0, 1, 0, None, b"x", (), "bad", "")
+    assert copy_dead_letters(cursor, STAGING, 1, 1, (dead_letter for _ in range(2500))) == 2500
 
 
 def test_a_span_read_twice_by_one_attempt_counts_once(cursor: Cursor) -> None:

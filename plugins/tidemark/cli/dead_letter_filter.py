@@ -9,7 +9,7 @@ import typer
 from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
 from tidemark.cli.project import connections_of
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import TopicPartition
 from tidemark.runs.region import ledger_of
 from tidemark.staging.refused import REASON as TARGET_REFUSED
@@ -37,20 +37,20 @@ Partition = Annotated[
 _PARTITION = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
-def letter_filter(
+def dead_letter_filter(
     reasons: list[str] | None, since: str | None, until: str | None, partition: str | None = None
-) -> LetterFilter:
+) -> DeadLetterFilter:
     """The dead letters that the options mean.
 
     Raises:
         InvalidSettings: a time or a partition can't be read.
     """
-    return LetterFilter(
+    return DeadLetterFilter(
         tuple(reasons or ()), _time("--since", since), _time("--until", until), _place(partition)
     )
 
 
-def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
+def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> None:
     """Refuse a reason that no dead letter of the region has, and none could have by our decoders.
 
     Raises:
@@ -63,7 +63,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     if not strange:
         return
     with ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger:
-        found = LedgerQueries(ledger.engine).letter_reasons(pipeline.region)
+        found = LedgerQueries(ledger.engine).dead_letter_reasons(pipeline.region)
     for reason in sorted(strange - set(found)):
         raise ReasonUnknown(
             region=pipeline.region,

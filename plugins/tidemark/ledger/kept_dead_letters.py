@@ -11,21 +11,21 @@ from typing import Any
 from sqlalchemy import Engine
 
 from tidemark.model.batch import DeadLetter
-from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import transaction
 
-ALL_LETTERS = LetterFilter()
+ALL_DEAD_LETTERS = DeadLetterFilter()
 
 _NEXT = "FETCH FORWARD 500 FROM dead_letters_export"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLetter:
+class KeptDeadLetter:
     """A dead letter of the ledger; headers as the stored JSON array, values in base64."""
 
     seq: int
-    letter: DeadLetter
+    dead_letter: DeadLetter
     headers: list[dict[str, Any]] | None
     """None: the client could not give them."""
     refused_rows: list[Any] | dict[str, list[Any]] | str | None
@@ -42,14 +42,16 @@ class Export:
     """The dead letters that were meant when the export began, and how many they are."""
 
     count: int
-    letters: Iterator[KeptLetter]
+    dead_letters: Iterator[KeptDeadLetter]
 
 
 _NOTHING = Export(0, iter(()))
 
 
 @contextmanager
-def export(engine: Engine, region: str, meant: LetterFilter = ALL_LETTERS) -> Iterator[Export]:
+def export(
+    engine: Engine, region: str, meant: DeadLetterFilter = ALL_DEAD_LETTERS
+) -> Iterator[Export]:
     """Yield all that are meant, in the order of their records; few are in memory at a time."""
     with transaction(engine, "export") as cursor:
         cursor.execute(query("export_dead_letters"), {"region": region, **of_filter(meant)})
@@ -58,7 +60,7 @@ def export(engine: Engine, region: str, meant: LetterFilter = ALL_LETTERS) -> It
 
 @contextmanager
 def replayable(
-    engine: Engine, region: str, meant: LetterFilter, limit: int
+    engine: Engine, region: str, meant: DeadLetterFilter, limit: int
 ) -> Iterator[tuple[Export, int]]:
     """Those that a replay would choose, and how many more are meant that none can take."""
     values = {"region": region, "limit": limit, **of_filter(meant)}
@@ -74,7 +76,7 @@ def _unreplayable(cursor: Cursor, values: dict[str, Any]) -> int:
     return int(found)
 
 
-def of_filter(meant: LetterFilter) -> dict[str, Any]:
+def of_filter(meant: DeadLetterFilter) -> dict[str, Any]:
     """The parameters of a statement that has this filter; null is no limit."""
     return {
         "reasons": list(meant.reasons) or None,
@@ -85,13 +87,13 @@ def of_filter(meant: LetterFilter) -> dict[str, Any]:
     }
 
 
-def kept(row: tuple[Any, ...]) -> KeptLetter:
+def kept(row: tuple[Any, ...]) -> KeptDeadLetter:
     """A dead letter of a row that a statement has found."""
     seq, topic, partition, offset, timestamp_ms, key, value, headers, *rest = row
     reason, detail, digest, whole_bytes, *rest = rest
     record = topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), ()
-    letter = DeadLetter(*record, reason, detail, _bytes(digest), whole_bytes)
-    return KeptLetter(seq, letter, headers, *rest[:3])
+    dead_letter = DeadLetter(*record, reason, detail, _bytes(digest), whole_bytes)
+    return KeptDeadLetter(seq, dead_letter, headers, *rest[:3])
 
 
 def _export(cursor: Cursor) -> Export:
@@ -107,7 +109,7 @@ def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
         cursor.execute(_NEXT)
 
 
-def headers_of_letter(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
+def headers_of_dead_letter(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
     """A record's headers from the JSON of its dead letter."""
     return [(one["key"], _decoded(one["value"])) for one in headers]
 

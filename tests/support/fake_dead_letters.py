@@ -23,7 +23,7 @@ from tidemark.model.batch import (
     ReplayedBatch,
     Rows,
 )
-from tidemark.model.dead_letters import CommonReason, Counted, LetterFilter, Limits, Replayed
+from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Limits, Replayed
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
@@ -34,7 +34,7 @@ BAD = 1
 """The one record that no replay can decode either."""
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A dead letter: its offset, its batch, who chose it last, who made a row of it."""
 
     offset: int
@@ -64,7 +64,7 @@ class Published(NamedTuple):
     rows: int
     replayed: int = 0
     is_replay: bool = False
-    letters: int = 0
+    dead_letters: int = 0
     """Dead letters that it brought."""
     again: int | None = None
     """Under which seq its rows were staged that it has now, if it was read again."""
@@ -79,7 +79,7 @@ class Tables(NamedTuple):
     next_seq: int
     planned: tuple[Planned, ...]
     published: tuple[Published, ...]
-    letters: tuple[Letter, ...]
+    dead_letters: tuple[DeadLetter, ...]
     rows: tuple[tuple[int, int], ...] = ()
     """Seq and offset."""
     staged: frozenset[tuple[int, int]] = frozenset()
@@ -90,7 +90,7 @@ class Tables(NamedTuple):
 
 
 @dataclass
-class LetterTransaction:
+class DeadLetterTransaction:
     """One transaction under the region lock: of a settle, or of one epoch."""
 
     tables: Tables
@@ -171,16 +171,18 @@ class LetterTransaction:
 
     # --- a replay ---
 
-    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None:
+    def write_replay(self, meant: DeadLetterFilter, limit: int) -> Batch | None:
         known = self.tables
-        is_open = [one.replayed is None or "choice" in self.without for one in known.letters]
+        is_open = [one.replayed is None or "choice" in self.without for one in known.dead_letters]
         if not any(is_open):
             return None
-        both = zip(known.letters, is_open, strict=True)
-        letters = [one._replace(chosen=known.next_seq) if ok else one for one, ok in both]
+        both = zip(known.dead_letters, is_open, strict=True)
+        dead_letters = [one._replace(chosen=known.next_seq) if ok else one for one, ok in both]
         batch = Planned(known.next_seq, self.epoch, known.head_seq, (), sum(is_open))
         self._set(
-            letters=tuple(letters), planned=(*known.planned, batch), next_seq=known.next_seq + 1
+            dead_letters=tuple(dead_letters),
+            planned=(*known.planned, batch),
+            next_seq=known.next_seq + 1,
         )
         return _as_batch(batch)
 
@@ -190,16 +192,20 @@ class LetterTransaction:
     def write_contribution(self, batch: Batch, contribution: Contribution) -> None: ...
 
     def mark_replayed(self, batch: Batch) -> int:
-        mine = [self._is_mine(one, batch.seq) for one in self.tables.letters]
-        both = zip(self.tables.letters, mine, strict=True)
-        letters = [one._replace(replayed=batch.seq) if is_mine else one for one, is_mine in both]
-        self._set(letters=tuple(letters))
+        mine = [self._is_mine(one, batch.seq) for one in self.tables.dead_letters]
+        both = zip(self.tables.dead_letters, mine, strict=True)
+        dead_letters = [
+            one._replace(replayed=batch.seq) if is_mine else one for one, is_mine in both
+        ]
+        self._set(dead_letters=tuple(dead_letters))
         return sum(mine)
 
-    def _is_mine(self, letter: Letter, seq: int) -> bool:
+    def _is_mine(self, dead_letter: DeadLetter, seq: int) -> bool:
         if "mark" in self.without:
-            return letter.replayed is None
-        return letter.chosen == seq and (letter.replayed is None or "choice" in self.without)
+            return dead_letter.replayed is None
+        return dead_letter.chosen == seq and (
+            dead_letter.replayed is None or "choice" in self.without
+        )
 
     def publish_replay(
         self,
@@ -225,7 +231,7 @@ class LetterTransaction:
             raise Refused()
         aside = frozenset(
             (TOPIC, 0, one.offset)
-            for one in known.letters
+            for one in known.dead_letters
             if one.seq == seq and one.replayed is not None and "aside" not in self.without
         )
         planned = Planned(known.next_seq, self.epoch, known.head_seq, again=seq)
@@ -241,13 +247,15 @@ class LetterTransaction:
     def published_of(self, batch: Batch) -> Removal:
         published = next(one for one in self.tables.published if one.seq == batch.seq)
         replayed = sum(
-            one.replayed is not None for one in self.tables.letters if one.seq == batch.seq
+            one.replayed is not None for one in self.tables.dead_letters if one.seq == batch.seq
         )
-        return Removal({ONLY: published.rows}, published.letters - replayed)
+        return Removal({ONLY: published.rows}, published.dead_letters - replayed)
 
-    def remove_letters(self, batch: Batch) -> int:
-        gone = [one for one in self.tables.letters if one.seq == batch.seq and one.replayed is None]
-        self._set(letters=tuple(one for one in self.tables.letters if one not in gone))
+    def remove_dead_letters(self, batch: Batch) -> int:
+        gone = [
+            one for one in self.tables.dead_letters if one.seq == batch.seq and one.replayed is None
+        ]
+        self._set(dead_letters=tuple(one for one in self.tables.dead_letters if one not in gone))
         return len(gone)
 
     def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
@@ -258,13 +266,13 @@ class LetterTransaction:
     ) -> int:
         given, rows = self.contribution, moved[ONLY].rows
         replayed = sum(
-            one.replayed is not None for one in self.tables.letters if one.seq == batch.seq
+            one.replayed is not None for one in self.tables.dead_letters if one.seq == batch.seq
         )
         is_whole = (rows, dead_letters + replayed) == (given.rows[ONLY], given.dead_letters)
         if not is_whole and "counts" not in self.without:
             raise StagingLost()
         published = tuple(
-            one._replace(rows=rows, letters=given.dead_letters, again=batch.staged_seq)
+            one._replace(rows=rows, dead_letters=given.dead_letters, again=batch.staged_seq)
             if one.seq == batch.seq
             else one
             for one in self.tables.published
@@ -278,36 +286,36 @@ class LetterTransaction:
         self._set(rows=rows)
         return gone
 
-    def move_letters(self, batch: Batch) -> int:
+    def move_dead_letters(self, batch: Batch) -> int:
         bad = sorted(offset for seq, offset in self.tables.staged_bad if seq == batch.staged_seq)
         aside = {offset for _, _, offset in batch.set_aside}
-        found = tuple(Letter(offset, batch.seq) for offset in bad if offset not in aside)
-        self._set(letters=(*self.tables.letters, *found))
+        found = tuple(DeadLetter(offset, batch.seq) for offset in bad if offset not in aside)
+        self._set(dead_letters=(*self.tables.dead_letters, *found))
         return len(found)
 
     # --- a rewind ---
 
     def published_after(self, seq: int) -> Removal:
         after = [one for one in self.tables.published if one.seq > seq]
-        letters = sum(one.seq > seq for one in self.tables.letters)
+        dead_letters = sum(one.seq > seq for one in self.tables.dead_letters)
         replays = sum(one.replayed for one in after)
-        return Removal({ONLY: sum(one.rows for one in after)}, letters, replays)
+        return Removal({ONLY: sum(one.rows for one in after)}, dead_letters, replays)
 
     def rewind(self, to_seq: int) -> tuple[int, int]:
         known = self.tables
-        taken = [(one.replayed or 0) > to_seq for one in known.letters]
-        letters = known.letters
+        taken = [(one.replayed or 0) > to_seq for one in known.dead_letters]
+        dead_letters = known.dead_letters
         if "marks" not in self.without:
-            both = zip(letters, taken, strict=True)
-            letters = tuple(
+            both = zip(dead_letters, taken, strict=True)
+            dead_letters = tuple(
                 one._replace(replayed=None, chosen=None) if t else one for one, t in both
             )
-        kept = tuple(one for one in letters if one.seq <= to_seq)
+        kept = tuple(one for one in dead_letters if one.seq <= to_seq)
         published = tuple(one for one in known.published if one.seq <= to_seq)
         end = published[-1].end if published else 0
         head = published[-1].seq if published else 0
-        self._set(letters=kept, published=published, next_offset=end, head_seq=head)
-        return len(known.letters) - len(kept), sum(taken)
+        self._set(dead_letters=kept, published=published, next_offset=end, head_seq=head)
+        return len(known.dead_letters) - len(kept), sum(taken)
 
     def finish_reset(self, removed: Removal) -> None:
         self._set(is_rewinding=False)
@@ -326,9 +334,9 @@ class LetterTransaction:
 
     def keep(self, batch: Batch) -> int:
         bad = {offset for seq, offset in self.tables.staged_bad if seq == batch.seq}
-        kept = [one.chosen == batch.seq and one.offset in bad for one in self.tables.letters]
-        both = zip(self.tables.letters, kept, strict=True)
-        self._set(letters=tuple(one._replace(chosen=None) if k else one for one, k in both))
+        kept = [one.chosen == batch.seq and one.offset in bad for one in self.tables.dead_letters]
+        both = zip(self.tables.dead_letters, kept, strict=True)
+        self._set(dead_letters=tuple(one._replace(chosen=None) if k else one for one, k in both))
         return sum(kept)
 
     def remove(self, after_seq: int) -> int:
@@ -353,7 +361,7 @@ class LetterTransaction:
         self._set(planned=rest, published=(*known.published, one))
 
 
-class LetterLedger(FakeLedger):
+class DeadLetterLedger(FakeLedger):
     """The transactions of such a ledger; their fates as FakeLedger has them."""
 
     tables: Any
@@ -361,7 +369,7 @@ class LetterLedger(FakeLedger):
     @contextmanager
     def settling(self, region: str, name: str) -> Iterator[Any]:
         fate = self._fate()
-        transaction = LetterTransaction(self.tables, self._without)
+        transaction = DeadLetterTransaction(self.tables, self._without)
         yield transaction
         self._commit(fate, transaction)  # type: ignore[arg-type]
 
@@ -370,7 +378,7 @@ class LetterLedger(FakeLedger):
         fate = self._fate()
         if (now := self.tables.epoch) != epoch and "epoch" not in self._without:
             raise EpochHasPassed(region=region, epoch=epoch, found=now)
-        transaction = LetterTransaction(self.tables, self._without, epoch)
+        transaction = DeadLetterTransaction(self.tables, self._without, epoch)
         yield transaction
         self._commit(fate, transaction)  # type: ignore[arg-type]
 
@@ -381,7 +389,7 @@ class LetterLedger(FakeLedger):
     def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
         self._fate()
         found = [one for one in self.tables.published if one.again == batch.staged_seq]
-        return ReplayedBatch(found[0].rows, found[0].letters) if found else None
+        return ReplayedBatch(found[0].rows, found[0].dead_letters) if found else None
 
     def replay_outcome(self, batch: Batch) -> Replayed | None:
         self._fate()
@@ -389,7 +397,7 @@ class LetterLedger(FakeLedger):
         return Replayed(batch.seq, found[0].replayed, 0, found[0].rows) if found else None
 
 
-class LetterTarget(FakeTarget):
+class DeadLetterTarget(FakeTarget):
     """Staging and target, in the same tables."""
 
     def move_rows(self, transaction: Any, batch: Batch, room: int | None) -> dict[str, Moved]:
@@ -406,7 +414,7 @@ class LetterTarget(FakeTarget):
         return {ONLY: transaction.remove_batch(batch)}
 
     def replace_dead_letters(self, transaction: Any, batch: Batch) -> int:
-        moved: int = transaction.move_letters(batch)
+        moved: int = transaction.move_dead_letters(batch)
         return moved
 
     def remove_rows(self, transaction: Any, after_seq: int) -> Rows:
