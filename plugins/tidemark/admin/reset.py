@@ -4,7 +4,7 @@ A report says what was done, or would be.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from tidemark.errors import Fenced
 from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.plain import amount
 from tidemark.model.state import RegionState
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import check_targets
@@ -78,6 +79,56 @@ class ResetReport:
     """Where each partition stands afterwards."""
     drift: tuple[str, ...]
     removed: Removed | None = None
+
+    @property
+    def kind(self) -> str:
+        """A rewind removes what was published, a reset to the head nothing."""
+        return "rewind" if self.removed else "reset"
+
+    @property
+    def read_again(self) -> Offsets:
+        """Offsets by which each partition goes back; none where a reset tells again what it did."""
+        before = self.removed.offsets if self.removed else {}
+        return {at: before[at] - to for at, to in sorted(self.offsets.items()) if at in before}
+
+
+def reset_lines(report: ResetReport, into: str) -> Iterator[str]:
+    """What it did, or would do, a line each, for terminals and logs; `into` names the tables."""
+    was = report.epoch
+    if report.applied:
+        yield f"  epoch       {was}; every process of an earlier epoch is fenced"
+    else:
+        yield f"  epoch       {was} -> {was + 1}; every process of epoch {was} would be fenced"
+    if not report.discarded_seqs:
+        yield "  discarded   nothing: no batch is unpublished"
+    for seq in report.discarded_seqs:
+        yield f"  discarded   batch {seq}, which is not published, and its staging"
+    yield from _head_lines(report, into)
+    yield from _mirror_lines(report)
+
+
+def _head_lines(report: ResetReport, into: str) -> Iterator[str]:
+    if (back := report.removed) is None:
+        yield f"  head        batch {report.head_seq} stays; no row of {into} is removed"
+        return
+    to_seq = report.to_seq or "0, the initial state"
+    batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
+    yield f"  head        batch {report.head_seq} -> {to_seq}; {batches}"
+    dead_letters = amount(back.dead_letters, "dead letter")
+    yield f"  removed     {amount(back.rows, 'row')} of {into}, {dead_letters}"
+    if back.replays:
+        yield f"  taken back  {amount(back.replays, 'replay')}: dead letters again"
+    yield from (f"  lost        {fault}" for fault in back.lost)
+
+
+def _mirror_lines(report: ResetReport) -> Iterator[str]:
+    for difference in report.drift:
+        yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"
+    if report.removed:
+        by = f", by {sum(report.read_again.values())} in all" if report.read_again else ""
+        yield f"  Kafka       the group's offsets go back with the ledger's{by}"
+    elif not report.drift:
+        yield "  Kafka       nothing: the group's offsets equal the ledger's"
 
 
 def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:

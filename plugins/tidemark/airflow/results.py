@@ -16,7 +16,7 @@ from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
-    from tidemark.admin.reset import Removed, ResetReport
+    from tidemark.admin.reset import ResetReport
     from tidemark.protocol.close import Closed
     from tidemark.runs.open import Opened
 
@@ -59,20 +59,16 @@ def verdict_lines(table_name: str, result: Result) -> Iterator[str]:
         yield f"  look at     tidemark dead-letters {result['region']}"
 
 
-def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
+def reset_log(into: str, report: "ResetReport") -> Iterator[str]:
     """A reset or its dry run, for the log; nobody takes one for the other."""
-    what, back = "rewind" if report.removed else "reset", report.removed
+    from tidemark.admin.reset import reset_lines
+
     if report.applied:
-        yield f"DONE: {what} of region {report.region}"
-        yield f"  epoch       {report.epoch}; every process of an earlier epoch is fenced"
+        yield f"DONE: {report.kind} of region {report.region}"
     else:
-        yield f"DRY RUN: {what} of region {report.region}. NOTHING WAS CHANGED. It would:"
-        yield f"  epoch       {report.epoch} -> {report.epoch + 1}; who works now would be fenced"
-    discarded = " and ".join(f"batch {seq}" for seq in report.discarded_seqs)
-    yield f"  discarded   {f'{discarded}, unpublished' if discarded else 'nothing'}"
-    yield from _removed(table_name, report, back)
-    for difference in report.drift:
-        yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"
+        yield f"DRY RUN: {report.kind} of region {report.region}. NOTHING WAS CHANGED. It would:"
+    yield from reset_lines(report, into)
+    yield from _places(report)
     if not report.applied:
         yield "To do it, trigger the DAG again with Apply switched on"
 
@@ -170,24 +166,15 @@ def _discarded(report: "ResetReport", verb: str) -> str:
     return f"; {verb} {seqs}, unpublished" if seqs else ""
 
 
-def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> Iterator[str]:
-    if back is None:
-        yield f"  head        batch {report.head_seq} stays; no row of {table_name} is removed"
-        return
-    to_seq = report.to_seq or "0, the initial state"
-    batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
-    yield f"  head        batch {report.head_seq} -> {to_seq}; {batches}"
-    dead_letters = amount(back.dead_letters, "dead letter")
-    yield f"  removed     {amount(back.rows, 'row')} of {table_name}, {dead_letters}"
-    yield from (f"  lost        {fault}" for fault in back.lost)
-    yield from table(
-        ("partition", "from", "to", "read again", "margin"),
-        [
-            (at, back.offsets[at], to, back.offsets[at] - to, back.margins[at])
-            for at, to in sorted(report.offsets.items())
-            if at in back.offsets  # unknown where a reset tells again what it did
-        ],
-    )
+def _places(report: "ResetReport") -> Iterator[str]:
+    if back := report.removed:
+        yield from table(
+            ("partition", "from", "to", "read again", "margin"),
+            [
+                (at, back.offsets[at], report.offsets[at], again, back.margins[at])
+                for at, again in report.read_again.items()
+            ],
+        )
 
 
 def _published(result: Mapping[str, Any]) -> str:

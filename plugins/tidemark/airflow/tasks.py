@@ -193,7 +193,7 @@ def reset_failed_run(path: str) -> results.Result | None:
         except Superseded as superseded:
             log.info("superseded, nothing left to do: %s", superseded)
             return None
-    _tell(results.reset_lines(pipeline.into, report))
+    _tell(results.reset_log(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
 
 
@@ -223,7 +223,7 @@ def reset_by_hand(path: str) -> results.Result:
         )
     assets = target_assets(pipeline)
     send_event(context, assets, rewound_event(report, newest_event(context, assets[0])))
-    _tell(results.reset_lines(pipeline.into, report))
+    _tell(results.reset_log(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
 
 

@@ -1,11 +1,10 @@
 """`tidemark reset`: restore a merged checkpoint, or say what that would do."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.admin.reset import reset_region
+from tidemark.admin.reset import reset_lines, reset_region
 from tidemark.cli.order import DRY, Apply, whoami
 from tidemark.cli.output import (
     Format,
@@ -23,7 +22,7 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
 )
-from tidemark.model.plain import amount, plain
+from tidemark.model.plain import plain
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
@@ -38,62 +37,21 @@ if TYPE_CHECKING:
     from tidemark.views.status import MemberHealth
 
 
-def print_reset(report: "ResetReport", members: "list[MemberHealth]", table: str) -> None:
+def print_reset(report: "ResetReport", members: "list[MemberHealth]", into: str) -> None:
     """Print what a reset changed, or would change; for a rewind also its partitions."""
-    for line in _lines(report, members, table):
+    print_line(f"region {report.region}: {report.kind}{'' if report.applied else ', dry run'}")
+    for line in (*reset_lines(report, into), *map(_fate, members)):
         print_line(line)
     _print_places(report)
     if not report.applied:
         print_line(DRY)
 
 
-def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> Iterator[str]:
-    done, back = report.applied, report.removed
-    what = "rewind" if back else "reset"
-    yield f"region {report.region}: {what}" if done else f"region {report.region}: {what}, dry run"
-    yield _epoch(report)
-    for one in members:
-        held = brief(one.partitions) or "nothing"
-        fate = "not fenced" if one.kind == "foreign" else "fenced"
-        note = "; it is FOREIGN, stop it" if one.kind == "foreign" else ""
-        yield f"  {fate:12}{one.label}, holds {held}{note}"
-    yield from _discarded(report)
-    if back is None:
-        yield f"  head        batch {report.head_seq} stays; no row of the target is removed"
-    else:
-        batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
-        yield f"  head        batch {report.head_seq} -> {_head(report)}; {batches}"
-        dead_letters = amount(back.dead_letters, "dead letter")
-        yield f"  removed     {amount(back.rows, 'row')} of {table}, {dead_letters}"
-        if back.replays:
-            yield f"  taken back  {amount(back.replays, 'replay')}: dead letters again"
-        for fact in back.lost:
-            yield f"  lost        {fact}"
-    for difference in report.drift:
-        yield f"  Kafka       differed: {difference}"
-    if back is not None:
-        again = sum(back.offsets[at] - to for at, to in report.offsets.items())
-        yield f"  Kafka       the group's offsets go back with the ledger's, by {again} in all"
-    elif not report.drift:
-        yield "  Kafka       nothing: the group's offsets equal the ledger's"
-
-
-def _discarded(report: "ResetReport") -> Iterator[str]:
-    if not report.discarded_seqs:
-        yield "  discarded   nothing: no batch is unpublished"
-    for seq in report.discarded_seqs:
-        yield f"  discarded   batch {seq}, which is not published, and its staging"
-
-
-def _epoch(report: "ResetReport") -> str:
-    if report.applied:
-        return f"  epoch       {report.epoch}; every process of an earlier epoch is fenced"
-    was = report.epoch
-    return f"  epoch       {was} -> {was + 1}; every process of epoch {was} would be fenced"
-
-
-def _head(report: "ResetReport") -> str:
-    return str(report.to_seq) if report.to_seq else "0, the initial state"
+def _fate(one: "MemberHealth") -> str:
+    held = brief(one.partitions) or "nothing"
+    if one.kind == "foreign":
+        return f"  not fenced  {one.label}, holds {held}; it is FOREIGN, stop it"
+    return f"  fenced      {one.label}, holds {held}"
 
 
 def _time(seconds: int | None) -> str | None:
@@ -115,12 +73,12 @@ def _print_places(report: "ResetReport") -> None:
             (
                 str(at),
                 back.offsets[at],
-                to,
-                back.offsets[at] - to,
+                report.offsets[at],
+                again,
                 back.margins[at],
                 _time(back.seconds.get(at)),
             )
-            for at, to in sorted(report.offsets.items())
+            for at, again in report.read_again.items()
         ],
     )
     print_line("")

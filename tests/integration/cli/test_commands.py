@@ -158,7 +158,7 @@ def test_a_dry_reset_says_what_would_change_and_writes_nothing(region: World) ->
     told = tidemark("reset", region.region).stdout
     assert "dry run" in told.splitlines()[0]
     assert "epoch       1 -> 2" in told
-    assert "head        batch 3 stays; no row of the target is removed" in told
+    assert "head        batch 3 stays; no row of public.records is removed" in told
     assert told.endswith("nothing was written; to do it, add --apply\n")
     assert answer("reset", region.region)["applied"] is False
     assert dump(region.warehouse) == before
