@@ -117,9 +117,9 @@ def dry_run(region: Region, meant: DeadLetterFilter, limit: int) -> ReplayReport
 
 
 def _decoding(region: Region) -> Decode:
+    from tidemark.spark.dead_letter_records import record_of
     from tidemark.spark.record_decoder import RecordDecoder
     from tidemark.spark.records import decode_block
-    from tidemark.spark.stored import record_of
 
     spec = region.job_spec().reading
     decoder, schema = RecordDecoder(spec.decoding), spec.schema

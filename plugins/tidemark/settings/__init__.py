@@ -3,5 +3,6 @@
 Doors: connections, decode, described, endpoints, errors, exported, fault_texts, field_types,
 fields, fingerprint, format, kafka, output, pipeline, registered, sections, target.
 
-It opens no connection, and a value that it has let in is not judged again elsewhere.
+It opens no connection, and a value of the file that it has let in is not judged again elsewhere;
+what a connection's extra may say is judged by the room of its client.
 """

@@ -206,7 +206,9 @@ def read(
 
 def _records(spec: ReadSpec, spans: Sequence[Span]) -> Iterable[list[Message]]:
     if spec.stored:
-        from tidemark.spark.stored import read_stored  # the ledger's ORM: for replays alone
+        from tidemark.spark.dead_letter_records import (
+            read_stored,  # the ledger's ORM: for replays alone
+        )
 
         return read_stored(spec.postgres, spec.kafka, spec.stored, spans)
     return read_spans(
