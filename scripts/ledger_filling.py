@@ -39,8 +39,9 @@ INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state
         dead_letters_moved, published_at)
     SELECT %(region)s, s, (s - 1) / %(run)s + 1, s - 1, 1, 'published', %(partitions)s,
         %(partitions)s, %(width)s * %(partitions)s,
-        %(width)s * %(partitions)s - %(letters)s, %(width)s * %(partitions)s - %(letters)s,
-        %(letters)s, %(letters)s, clock_timestamp()
+        %(width)s * %(partitions)s - %(dead_letters)s,
+        %(width)s * %(partitions)s - %(dead_letters)s,
+        %(dead_letters)s, %(dead_letters)s, clock_timestamp()
     FROM generate_series(1, %(checkpoints)s) s;
 INSERT INTO tidemark.batch_targets (region, seq, target, rows_contributed, rows_moved,
         rows_refused, rows_deleted, rows_superseded)
@@ -63,7 +64,7 @@ INSERT INTO tidemark.dead_letters
         (region, partition_id, topic, partition, "offset", seq, reason, detail)
     SELECT s.region, s.partition_id, s.topic, s.partition, s.start_offset, s.seq,
         'INVALID_JSON', ''
-    FROM tidemark.spans s WHERE s.region = %(region)s AND s.partition < %(letters)s;
+    FROM tidemark.spans s WHERE s.region = %(region)s AND s.partition < %(dead_letters)s;
 """
 
 
@@ -91,6 +92,6 @@ def fill(
         "checkpoints": checkpoints,
         "partitions": partitions,
         "members": members,
-        "letters": dead_letters,
+        "dead_letters": dead_letters,
     }
     cursor.execute(_FILLING, values)

@@ -486,8 +486,12 @@ class BatchReplay(Decision):
         """
         self._run("publish_batch_replay_targets", seq=batch.seq)
         self._write_moved(batch, moved)
-        values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "dead_letters": dead_letters}
-        found = self._one("publish_batch_replay", **values)
+        found = self._one(
+            "publish_batch_replay",
+            seq=batch.seq,
+            staged_seq=batch.staged_seq,
+            dead_letters=dead_letters,
+        )
         if found is None:
             raise DeadLettersPurgedMeanwhile(region=self.region, seq=batch.seq)
         return int(found[0])
@@ -523,7 +527,7 @@ class Deciding(Planning, Publishing, Replaying, BatchReplay):
         dead_letters = self._run("rewind_dead_letters", seq=to_seq)
         self._run("rewind_spans", seq=to_seq)
         self._run("rewind_batches", seq=to_seq)
-        self._run("rewind_partitions", seq=to_seq)
+        self._run("rewind_partitions")
         self._forget_pruned_rows(to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
             raise CheckpointNotRestored(region=self.region, seq=to_seq)

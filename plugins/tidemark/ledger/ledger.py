@@ -109,8 +109,9 @@ class Ledger(Reader):
 
         Read under the region lock.
         """
-        values = {"seq": batch.seq, "staged_seq": batch.staged_seq}
-        found = self._settled("batch_replay_outcome", batch.region, **values)
+        found = self._settled(
+            "batch_replay_outcome", batch.region, seq=batch.seq, staged_seq=batch.staged_seq
+        )
         return ReplayedBatch(*found) if found else None
 
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:

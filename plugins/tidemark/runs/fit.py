@@ -61,10 +61,10 @@ class Fit:
 def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
     """Refuse settings whose rows do not fit, before a run accepts them that may have none to write.
 
-    Rows of a DataFrame transform are left to the first run that has some.
+    Rows of a DataFrame transform are left to the first run that has some; the decoder is made.
 
     Raises:
-        InvalidSettings, Refused, SchemaMismatch: see `would_fit`.
+        InvalidSettings, Refused, SchemaMismatch: see `would_fit` and `read_spec`.
     """
     from tidemark.spark.specs import job_spec
 

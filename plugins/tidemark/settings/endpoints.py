@@ -1,4 +1,4 @@
-"""A pipeline's connections by their use: here alone the ids of its file meet connections."""
+"""A pipeline's connections by their use: where the ids of its file meet connections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -412,10 +412,8 @@ class Search:
         moved = {one.target.name: self._finished(records, one) for one in self.movings}
         if not self._found:
             return moved
-        refused, written = (
-            records.count_records(),
-            records.write_dead_letters(self.dead_letter_bytes),
-        )
+        refused = records.count_records()
+        written = records.write_dead_letters(self.dead_letter_bytes)
         return {
             name: replace(
                 one, refused_records=refused.get(name, 0), dead_letters=written.get(name, 0)

@@ -269,9 +269,8 @@ class TargetWriters:
         """How many rows, by target, and dead letters of the contribution are in staging."""
         cursor = transaction.cursor
         dead_letters = count_dead_letters(cursor, batch.staging, contribution.reads)
-        return {
-            m.name: m.count_rows(cursor, batch, contribution) for m in self.writers
-        }, dead_letters
+        rows = {m.name: m.count_rows(cursor, batch, contribution) for m in self.writers}
+        return rows, dead_letters
 
     def move_rows(
         self, transaction: Deciding, batch: Batch, room: int | None = None

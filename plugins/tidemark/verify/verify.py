@@ -176,12 +176,12 @@ def verify(
         SchemaMismatch: the transform returns columns that the target lacks.
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
-        state = region.state()
+        state, as_opened = region.state(), region.with_kept_columns()
         chosen = LedgerQueries(region.ledger.engine).checkpoints(region.name, last)[::-1]
         whole = whole_of(region.ledger.engine, region.name, region.targets)
         tell(None, len(chosen))
         proofs = []
-        with _executor(region.with_kept_columns(), executor_of) as executor:
+        with _executor(as_opened, executor_of) as executor:
             prover = _prover(region, scratch, state, whole, executor)
             for proof in prover.proofs(chosen):
                 proofs.append(proof)

@@ -105,6 +105,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "write_replay_batch": {"records": 1},
     "unsent": {"dead_letters": True},
     "publish_replay": {"dead_letters": 1},
+    "publish_batch_replay": {"dead_letters": 1},
     "stored_records": {"partition": 1, "start": 1, "end": 9},
 }
 """Parameters that are one value here and a list of them elsewhere."""
