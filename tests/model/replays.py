@@ -212,7 +212,7 @@ class Replays:
 
     def _rewind_lower(self, ledger: DeadLetterLedger, process: Process) -> Process:
         request = self._rewind(process)
-        settled = settling.settle(ledger, FakeGroup(), REGION, request, request.to_seq)
+        settled = settling.settle(ledger, FakeGroup(), REGION, request)
         return process._replace(step="remove", epoch=settled.epoch)
 
     def _rewind_remove(self, ledger: DeadLetterLedger, process: Process) -> None:

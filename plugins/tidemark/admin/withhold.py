@@ -57,7 +57,7 @@ def withhold_batch(
             why=order.why,
             seq=seq,
             epoch=report.epoch,
-            mirror_at=region.state().head_seq,
+            head_seq=region.state().head_seq,
             mirrored=mirror_seen(region, offsets).mirrored,
             gone=topics_gone(region, offsets),
         )

@@ -121,8 +121,8 @@ class WithholdRequest(_Request):
     seq: int
     epoch: int
     """The region's, read before Kafka was asked what was sent."""
-    mirror_at: int
-    """The head: its offsets are mirrored and nothing is sent until the batch is withheld."""
+    head_seq: int
+    """Its offsets are mirrored, and nothing is sent until the batch is withheld."""
 
     def check(self, tx: Settling) -> None:
         """What was looked at is so still."""

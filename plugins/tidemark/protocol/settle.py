@@ -34,13 +34,11 @@ class Settled:
     discarded_seqs: tuple[int, ...] = ()
 
 
-def settle(
-    ledger: Ledger, group: Group, region: str, request: Request, at: int | None = None
-) -> Settled:
+def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settled:
     """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
 
     1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
-    2. mirror under the new epoch: the head; or, with `at`, that checkpoint, and nothing is sent
+    2. mirror under the new epoch, see `_mirrored`
     Idempotent in effect; safe beside zombies, which are fenced by 1, and beside another settle.
 
     If it crashes: before COMMIT nothing stands; after it the next settle or close mirrors.
@@ -54,9 +52,20 @@ def settle(
     failpoints.hit(f"{request.name}.before")
     settled = _decide(ledger, region, request)
     failpoints.hit(f"{request.name}.decided")
-    mirror(ledger, group, region, settled.epoch, at, request.gone)
+    mirror(ledger, group, region, settled.epoch, _mirrored(request), request.gone)
     failpoints.hit(f"{request.name}.after")
     return settled
+
+
+def _mirrored(request: Request) -> int | None:
+    """The checkpoint that is mirrored, and nothing is sent; None: the head, and what it sends."""
+    match request:
+        case RewindRequest():
+            return request.to_seq
+        case WithholdRequest():
+            return request.head_seq
+        case OpenRequest() | ResetRequest():
+            return None
 
 
 def rewind(
@@ -82,7 +91,7 @@ def rewind(
         TargetRefused: the target keeps its rows, or is another table.
     """
     try:
-        settled = settle(ledger, group, region, request, request.to_seq)
+        settled = settle(ledger, group, region, request)
         _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
     except Fenced as error:
         raise RewindOvertaken(region=region) from error

@@ -35,7 +35,7 @@ def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest
         Superseded: another open or reset came before 2; nothing was withheld.
     """
     try:
-        settled = settle(ledger, group, region, request, request.mirror_at)
+        settled = settle(ledger, group, region, request)
         _withhold(ledger, group, region, settled.epoch, request)
     except Fenced as error:
         raise WithholdOvertaken(region=region) from error
