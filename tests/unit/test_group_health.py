@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from tidemark.kafka.description import GroupState, Holder
 from tidemark.ledger.queries import ShownMember
 from tidemark.model.offsets import TopicPartition
-from tidemark.views.group_health import held_up
-from tidemark.views.status import MemberHealth, members_of
+from tidemark.page.html import page
+from tidemark.views.group_health import FOREIGN, GroupHealth, held_up
+from tidemark.views.status import MemberHealth, PartitionStatus, members_of
 
 NOW = datetime.now(UTC)
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))
@@ -52,6 +53,41 @@ def test_partitions_that_nobody_holds_are_nobodys() -> None:
     found = held_up([member(1, (SECOND,), 5)], {FIRST}, ago(60), NOW)
     assert (found.by, found.kind, found.partitions) == (None, None, ("t[0]",))
     assert (found.since, found.seconds >= 60) == (ago(60), True)
+
+
+def waiting(*members: MemberHealth, unpublished_seq: int | None = 7) -> GroupHealth:
+    """A group with these members, two partitions and a batch that waits for the second one."""
+    return GroupHealth(
+        region="r",
+        group="g",
+        state="stable",
+        protocol="classic",
+        assignor="cooperative-sticky",
+        coordinator="k:9092",
+        epoch=3,
+        run_id="run",
+        run_state="open",
+        members=members,
+        partitions=tuple(PartitionStatus("t", number, 5, 5, 8) for number in range(2)),
+        unpublished_seq=unpublished_seq,
+        unclaimed=(),
+        held_up=held_up([*members], {SECOND}, NOW, NOW) if unpublished_seq else None,
+    )
+
+
+def test_what_a_group_waits_for_is_one_sentence() -> None:
+    """Also on the page, where a foreign consumer is named with what to do."""
+    found = waiting(member(1, (FIRST,), 5), stranger(SECOND))
+    assert found.waits == "batch 7 waits for c on h, which holds t[1], for 0 s"
+    body = page("now.html", health=found, foreign=FOREIGN, oldest=None, seen=None)
+    assert "Batch 7 waits for c on h, which holds t[1], for 0 s." in body
+    assert f"c on h: {FOREIGN}." in body
+    assert waiting().waits == "batch 7 waits for t[1]: nobody holds them, for 0 s"
+    idle = waiting(member(1, (FIRST,), 5), unpublished_seq=None)
+    assert idle.waits == "nothing is waiting: no batch is unpublished"
+    body = page("now.html", health=idle, foreign=FOREIGN, oldest=None, seen=None)
+    assert "waits for" not in body
+    assert "FOREIGN" not in body
 
 
 def holder(client_id: str, *held: TopicPartition, name: str | None = None) -> Holder:
