@@ -67,7 +67,7 @@ def tell(stack: LocalStack, example: Example) -> bool:
 def drained(api: AirflowApi, warehouse: Warehouse, example: Example, *, killed: bool) -> None:
     """One run of the DAG; its drivers are killed after its first batch, and Airflow tries again."""
     run, at = f"demo-{time.time_ns()}", warehouse.head()
-    api.trigger(example.name, run, {"max_records": BATCH_RECORDS})
+    api.trigger(example.name, run, max_records=BATCH_RECORDS)
     if killed:
         with step("a run drains; kill its drivers after the first batch: they are tried again"):
             wait_for(lambda: warehouse.head() > at, "the first batch")

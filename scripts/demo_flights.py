@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.panel import Panel
 from rich.table import Table
-from scripts.airflow_api import DONE, AirflowApi
+from scripts.airflow_api import AirflowApi
 from scripts.demo_drivers import drivers, kill_drivers
 from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
 from scripts.demo_warehouse import Warehouse
@@ -61,7 +61,7 @@ def tell(stack: LocalStack) -> bool:
 def run_with_kills(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     """A run that loses one member first, and then every driver as often as Airflow tries it."""
     run = f"killed-{time.time_ns()}"
-    api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
+    api.trigger(DAG, run, max_records=BATCH_RECORDS)
     with step("two members drain; kill one in the middle of a batch, the other takes over"):
         wait_for(lambda: warehouse.draining_members() == MEMBERS, "both members to drain")
         seq, [victim, *_] = warehouse.planned_seq(), drivers()
@@ -104,9 +104,8 @@ def run_to_the_end(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     """An undisturbed run: from the merged checkpoint to the end of the topic."""
     run = f"undisturbed-{time.time_ns()}"
     with step("the next run goes on from there, and reads again what was removed"):
-        api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
-        wait_for(lambda: api.state(DAG, run) in DONE, f"run {run}")
-        state = api.state(DAG, run)
+        api.trigger(DAG, run, max_records=BATCH_RECORDS)
+        state = api.wait(DAG, run, WAIT_SECONDS)
         if state != "success":
             raise RuntimeError(f"run {run} ended {state}: {api.tasks(DAG, run)}")
     story.work_seconds = warehouse.drain_seconds()
@@ -117,7 +116,7 @@ def rewind(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     run, to_seq = f"rewind-{time.time_ns()}", warehouse.checkpoint_before_head()
     with step(f"rewind to checkpoint {to_seq}: target, ledger and Kafka go back together"):
         params = {"apply": True, "to": str(to_seq), "why": "demonstration"}
-        api.trigger(f"{DAG}_reset", run, params)
+        api.trigger(f"{DAG}_reset", run, **params)
         state = api.wait(f"{DAG}_reset", run, WAIT_SECONDS)
         if state != "success":
             raise RuntimeError(f"rewind {run} ended {state}")

@@ -12,7 +12,7 @@ import httpx
 import psycopg2
 import pytest
 import yaml
-from tests.support.rest import AirflowApi
+from tests.support.rest import WatchedAirflow
 from tests.support.waiting import until
 
 from tidemark.ledger.migrate import migrate
@@ -35,8 +35,8 @@ EACH = 5
 
 
 @pytest.fixture
-def api(airflow: Airflow) -> AirflowApi:
-    return AirflowApi(airflow)
+def api(airflow: Airflow) -> WatchedAirflow:
+    return WatchedAirflow(airflow)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture
 def guest(
-    api: AirflowApi, dags: Path, warehouse: dict[str, Any], silent: str
+    api: WatchedAirflow, dags: Path, warehouse: dict[str, Any], silent: str
 ) -> Iterator[dict[str, Any]]:
     """The DAG of a region in a ledger of its own; the ledger."""
     engine = connect(warehouse)
@@ -73,7 +73,7 @@ def guest(
     yield warehouse
     (dags / "guest.py").unlink()
     for conn_id in ("guest_ledger", "silent"):
-        api._http.delete(f"/api/v2/connections/{conn_id}").raise_for_status()
+        api.http.delete(f"/api/v2/connections/{conn_id}").raise_for_status()
 
 
 @contextmanager
@@ -94,18 +94,18 @@ def waiting(cursor: Cursor) -> int:
     return int(found)
 
 
-def ask(airflow: Airflow, api: AirflowApi, path: str) -> httpx.Response:
+def ask(airflow: Airflow, api: WatchedAirflow, path: str) -> httpx.Response:
     """One viewer's request."""
     query = {"dag_id": "guest"} if "/dag" in path else {}
     query |= {"to": "initial"} if "dry-run" in path else {}
     method = "POST" if "dry-run" in path else "GET"
-    headers = {"Authorization": api._http.headers["Authorization"]}
+    headers = {"Authorization": api.http.headers["Authorization"]}
     with httpx.Client(base_url=airflow.url, timeout=300, trust_env=False) as client:
         return client.request(method, path, params=query, headers=headers)
 
 
 def test_airflow_answers_while_all_looks_wait(
-    airflow: Airflow, api: AirflowApi, guest: dict[str, Any]
+    airflow: Airflow, api: WatchedAirflow, guest: dict[str, Any]
 ) -> None:
     """B21, G115: no session of its database and no thread of its server waits with them."""
     paths = ROUTES * EACH
