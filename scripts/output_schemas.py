@@ -20,7 +20,7 @@ from tidemark.admin.dead_letters import PurgeReport
 from tidemark.admin.importing import ImportReport
 from tidemark.admin.mirror import MirrorReport
 from tidemark.admin.naming import DropReport, MoveReport, RenameReport
-from tidemark.admin.replay import BatchReport, ReplayReport
+from tidemark.admin.replay_report import BatchReport, ReplayReport
 from tidemark.admin.reset import ResetReport
 from tidemark.admin.withhold import WithholdReport
 from tidemark.check.findings import Finding

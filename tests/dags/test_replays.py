@@ -97,16 +97,20 @@ def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
 
 
 def test_a_child_has_nothing_of_airflows_configuration(
-    told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
+    told: Any, connections: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from tidemark.airflow import manual
 
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a key")
-    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    seen = tmp_path / "seen"
+    program = (
+        "import json, os, pathlib;"
+        f"pathlib.Path({str(seen)!r}).write_text(json.dumps(dict(os.environ)));"
+        f"print({json.dumps(OF_A_BATCH)!r})"
+    )
     monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
-    monkeypatch.setattr("tidemark.airflow.results.replay_lines", lambda _: [])
-    monkeypatch.setattr("tidemark.airflow.results.of_replay", lambda report: report)
-    given = told()
+    told()
+    given = json.loads(seen.read_text())
     assert [one for one in given if one.startswith("AIRFLOW__")] == []
     assert given["LOGNAME"] == "alice"
 
@@ -161,9 +165,10 @@ OF_A_BATCH: dict[str, Any] = {
 )
 def test_a_replay_is_told_in_a_sentence(report: dict[str, Any], sentence: str) -> None:
     """B11: of numbers alone, for whoever may read the DAG sees it on the region's page."""
+    from tidemark.admin.replay_report import report_of
     from tidemark.airflow.results import of_replay
 
-    assert of_replay(report) == {"summary": sentence, **report}
+    assert of_replay(report_of(report)) == {"summary": sentence, **report}
 
 
 def test_what_was_replayed_is_told_and_kept(
@@ -185,7 +190,7 @@ def test_what_was_replayed_is_told_and_kept(
     assert kept == {"summary": kept["summary"], **report}
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["on its way", "DONE: replay of batch 17, region flights"]
-    assert "  rows                20,000" in lines
+    assert "  published   20,000 rows and 1 dead letter" in lines
     argv, environment = json.loads(seen.read_text())
     assert PASSWORD not in " ".join(argv)
     assert PASSWORD in environment["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
@@ -238,14 +243,14 @@ def _runs(pid: int) -> bool:
 
 
 def test_nobody_takes_a_dry_replay_for_one() -> None:
-    from tidemark.airflow.results import replay_lines
+    from tidemark.admin.replay_report import report_of
+    from tidemark.airflow.results import replay_log
 
-    report = {"region": "flights", "applied": False, "chosen": 3, "rows": None, "refused": None}
-    dry = [*replay_lines(report)]
+    dry = [*replay_log(report_of(OF_DEAD_LETTERS))]
     assert dry[0] == "DRY RUN: replay of dead letters, region flights. NOTHING WAS CHANGED"
     assert dry[-1] == "To do it, trigger the DAG again with Apply switched on"
-    refused = [*replay_lines(report | {"refused": "not at rest"})]
-    assert refused[-1] == "  refused             not at rest"
+    refused = [*replay_log(report_of(OF_DEAD_LETTERS | {"refused": "not at rest"}))]
+    assert refused[-1] == "  refused     not at rest"
 
 
 def test_the_command_line_takes_what_the_form_can_say() -> None:

@@ -21,6 +21,7 @@ from tidemark.admin.errors import (
     ReplayOfUpserts,
 )
 from tidemark.admin.held import missing
+from tidemark.admin.replay_report import BatchReport, ReplayReport
 from tidemark.errors import (
     InvalidSettings,
     Refused,
@@ -71,29 +72,6 @@ Decode = Callable[[list[KeptDeadLetter]], tuple[int, Counter[str]]]
 
 BLOCK = 500
 """Dead letters that a dry run decodes together."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayReport:
-    """What a replay did, or in a dry run (applied false) would do."""
-
-    region: str
-    applied: bool
-    epoch: int
-    head_seq: int
-    chosen: int
-    """Dead letters that are meant and can be replayed, at most the limit."""
-    replayed: int
-    """They are rows now; in a dry run: they can be decoded, and the transform was not asked."""
-    kept: dict[str, int]
-    """They fail again; by their reason."""
-    not_kept_raw: int
-    """They are meant too, but the ledger has no whole record: the target refused their rows, or the
-    client could not give their headers."""
-    rows: int | None = None
-    """That were published; None in a dry run."""
-    refused: str | None = None
-    """Of a dry run: why a replay would be refused now."""
 
 
 def dry_run(region: Region, meant: DeadLetterFilter, limit: int) -> ReplayReport:
@@ -351,28 +329,6 @@ def _published(replay: Replay, meant: DeadLetterFilter, limit: int) -> Replayed 
     if batch is None:
         return None
     return publish_replay(ledger, replay.target_writers, batch, replay.staged(batch))
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """What the replay of a batch did, or in a dry run (applied false) would do."""
-
-    region: str
-    applied: bool
-    epoch: int
-    seq: int
-    spans: int
-    records: int
-    """That are read anew."""
-    rows_before: int
-    """Of all targets; they go."""
-    dead_letters_before: int
-    """They go too, but those among them that a replay has made rows of."""
-    rows: int | None = None
-    """That came in their place; None in a dry run."""
-    dead_letters: int | None = None
-    refused: str | None = None
-    """Of a dry run: why a replay would be refused now."""
 
 
 def replay_batch(

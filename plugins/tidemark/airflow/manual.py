@@ -19,6 +19,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemark.admin.replay_report import report_of
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
@@ -57,8 +58,8 @@ def replay_by_hand(path: str) -> results.Result:
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
     own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
-    report = _answer([*arguments(path, context["params"])], without_airflow() | own)
-    for line in results.replay_lines(report):
+    report = report_of(_answer([*arguments(path, context["params"])], without_airflow() | own))
+    for line in results.replay_log(report):
         log.info("%s", line)
     return results.of_replay(report)
 

@@ -16,6 +16,7 @@ from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
+    from tidemark.admin.replay_report import AnyReplay
     from tidemark.admin.reset import ResetReport
     from tidemark.protocol.close import Closed
     from tidemark.runs.open import Opened
@@ -86,56 +87,22 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
     return f"Dry run: would remove {gone}{_discarded(report, 'discard')}. Nothing was changed."
 
 
-def of_replay(report: Result) -> Result:
-    """A replay or its dry run, for XCom: first what it did, in a sentence."""
-    sentence = _batch_replayed(report) if "seq" in report else _dead_letters_replayed(report)
-    return {"summary": sentence, **report}
-
-
-def _dead_letters_replayed(report: Result) -> str:
-    """Numbers alone, for whoever may read the DAG sees it."""
-    replayed, failing = report["replayed"], sum(report["kept"].values())
-    fail = f"{failing} {{}} again"
-    if report["applied"]:
-        rows = amount(report["rows"], "row")
-        return f"Replayed {amount(replayed, 'dead letter')} as {rows}; {fail.format('failed')}."
-    if not report["chosen"]:
-        return "No dead letter to replay. Nothing was changed."
-    would = f"would replay {amount(replayed, 'dead letter')}; {fail.format('would fail')}"
-    return _dry(would, report)
-
-
-def _batch_replayed(report: Result) -> str:
-    before = _held(report["rows_before"], report["dead_letters_before"])
-    if report["applied"]:
-        now = _held(report["rows"], report["dead_letters"])
-        return f"Replaced what batch {report['seq']} holds: {before} before, {now} now."
-    records = amount(report["records"], "record")
-    return _dry(f"would read {records} of batch {report['seq']} again, for its {before}", report)
-
-
-def _held(rows: int, dead_letters: int) -> str:
-    return f"{amount(rows, 'row')} and {amount(dead_letters, 'dead letter')}"
-
-
-def _dry(would: str, report: Result) -> str:
-    refused = " It would be refused now: its log says why." if report["refused"] else ""
-    return f"Dry run: {would}. Nothing was changed.{refused}"
-
-
-def replay_lines(report: Result) -> Iterator[str]:
+def replay_log(report: "AnyReplay") -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
-    what = f"batch {report['seq']}" if "seq" in report else "dead letters"
-    if report["applied"]:
-        yield f"DONE: replay of {what}, region {report['region']}"
-    else:
-        yield f"DRY RUN: replay of {what}, region {report['region']}. NOTHING WAS CHANGED"
-    told = {name: value for name, value in report.items() if name not in ("region", "applied")}
-    for name, value in told.items():
-        if value is not None:
-            yield f"  {name.replace('_', ' '):20}{_cell(value)}"
-    if not report["applied"] and not report["refused"]:
+    from tidemark.admin.replay_report import replay_lines, replayed
+
+    what = f"replay of {replayed(report)}, region {report.region}"
+    yield f"DONE: {what}" if report.applied else f"DRY RUN: {what}. NOTHING WAS CHANGED"
+    yield from replay_lines(report)
+    if not (report.applied or report.refused or report.is_empty):
         yield "To do it, trigger the DAG again with Apply switched on"
+
+
+def of_replay(report: "AnyReplay") -> Result:
+    """A replay or its dry run, for XCom: first what it did, in a sentence."""
+    from tidemark.admin.replay_report import replay_summary
+
+    return {"summary": replay_summary(report), **plain(report)}
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """`tidemark replay`: dead letters become rows, or what a replay would do."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tidemark.admin.replay import replay_batch, replay_dead_letters
+from tidemark.admin.replay_report import AnyReplay, replay_lines, replayed
 from tidemark.cli.dead_letter_filter import (
     Partition,
     Reasons,
@@ -26,11 +27,7 @@ from tidemark.cli.project import (
     prepare_spark,
     started_spark,
 )
-from tidemark.model.plain import amount
 from tidemark.model.plan import MOST
-
-if TYPE_CHECKING:
-    from tidemark.admin.replay import BatchReport, ReplayReport
 
 
 def replay(
@@ -93,53 +90,24 @@ def replay(
     prepare_spark(pipeline)
     order, connections = order_of(why, apply=apply), connections_of(pipeline)
     with spinning("replaying" if apply else "looking at what a replay would read"):
-        report: ReplayReport | BatchReport
+        report: AnyReplay
         if batch is not None:
             report = replay_batch(pipeline, connections, batch, order, started_spark)
-            lines = _lines_of_batch(report)
         else:
             most = limit or pipeline.batch.max_records
             report = replay_dead_letters(pipeline, connections, meant, most, order, started_spark)
-            lines = _lines(report)
     if output is ResultFormat.json:
         print_json(report)
         return
-    for line in lines:
+    for line in _lines(report):
         print_line(line)
 
 
-def _lines_of_batch(report: "BatchReport") -> Iterator[str]:
-    done = "" if report.applied else ", dry run"
-    yield f"region {report.region}: replay of batch {report.seq}{done}"
-    yield f"  read again  {amount(report.records, 'record')} in {amount(report.spans, 'span')}"
-    yield f"  go          {_made(report.rows_before, report.dead_letters_before)}"
-    if report.applied:
-        yield f"  came        {_made(report.rows or 0, report.dead_letters or 0)}"
-    elif report.refused:
-        yield f"  refused     {report.refused}"
+def _lines(report: AnyReplay) -> Iterator[str]:
+    dry = "" if report.applied else ", dry run"
+    yield f"region {report.region}: replay of {replayed(report)}{dry}"
+    yield from replay_lines(report)
+    if report.refused:
         yield "nothing was written, and --apply would be refused"
-    else:
-        yield DRY
-
-
-def _made(rows: int, dead_letters: int) -> str:
-    return f"{amount(rows, 'row')}, {amount(dead_letters, 'dead letter')}"
-
-
-def _lines(report: "ReplayReport") -> Iterator[str]:
-    done = report.applied
-    yield f"region {report.region}: replay of dead letters{'' if done else ', dry run'}"
-    yield f"  chosen      {amount(report.chosen, 'dead letter')}"
-    yield f"  {'replayed' if done else 'decodable':12}{report.replayed}"
-    for reason, count in report.kept.items():
-        yield f"  stay        {count} {reason}"
-    if report.not_kept_raw:
-        yield f"  left out    {report.not_kept_raw}: the ledger has their rows alone, or no headers"
-    if done:
-        rows = amount(report.rows or 0, "row")
-        yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {rows}"
-    elif report.refused:
-        yield f"  refused     {report.refused}"
-        yield "nothing was written, and --apply would be refused"
-    elif report.chosen:
+    elif not report.applied and not report.is_empty:
         yield DRY
