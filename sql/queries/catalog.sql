@@ -137,11 +137,10 @@ WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
 GROUP BY idx.indexrelid
 
 -- name: missing_table_rights
--- Tables of the ledger on which the current user lacks a right.
+-- Tables of the ledger on which the current user lacks one of the rights.
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'tidemark' AND c.relkind = 'r'
-  AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
-           AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+  AND EXISTS (SELECT FROM unnest(%(rights)s) AS needed WHERE NOT has_table_privilege(c.oid, needed))
 ORDER BY 1
 
 -- name: server_facts
@@ -150,6 +149,11 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
        pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean,
        current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'),
        has_database_privilege(current_database(), 'CREATE'), current_database()
+
+-- name: database_identity
+-- Of the database: alike for two sessions only if both are in one database of one running server.
+SELECT current_user, current_database(), pg_postmaster_start_time(), oid::bigint
+FROM pg_database WHERE datname = current_database()
 
 -- name: view_readers
 -- The roles that may read a view.

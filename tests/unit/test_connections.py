@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from tidemark.check._kafka import of_kafka, of_postgres, of_registry
+from tidemark.check._encryption import of_kafka, of_postgres, of_registry
 from tidemark.check.findings import Doubtful
 from tidemark.kafka.config import OVERRIDDEN, kafka_config
 from tidemark.kafka.errors import (

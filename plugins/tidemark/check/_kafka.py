@@ -1,11 +1,8 @@
-"""What a check says of Kafka, the output topic and what crosses networks in plaintext."""
+"""What a check says of Kafka and the output topic."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
@@ -13,7 +10,6 @@ from confluent_kafka.admin import AclOperation
 from tidemark.check._connections import ConnectionOf
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.decode.registry import registry_config, registry_of
-from tidemark.errors import InvalidSettings
 from tidemark.kafka.admin import (
     BOUNDS,
     SECONDS,
@@ -29,7 +25,6 @@ from tidemark.kafka.retention import record_limits
 from tidemark.model.facts import is_pattern
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.plain import amount
-from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
@@ -95,9 +90,8 @@ class _Cluster:
         return f"{', '.join(found)} by {', '.join(self.pipeline.kafka.topics)}"
 
     def topic(self, topic: str) -> str:
-        what = f"topic {topic}"
-        found = request(self.admin, lambda: self._describe_topic(topic), what)
-        _refuse_missing(what, found.authorized_operations)
+        found = described(self.admin, topic)
+        refuse_missing(f"topic {topic}", found.authorized_operations)
         facts = Broker(self.config).facts([topic])
         held = sum(facts.ends.values()) - sum(facts.log_starts.values())
         partitions = amount(len(found.partitions), "partition")
@@ -108,7 +102,7 @@ class _Cluster:
         found = describe_group(self.config, self.pipeline.group)
         if found == DEAD:
             raise Unknown("does not exist yet, so its ACLs can't be checked")
-        _refuse_missing(what, [AclOperation[name] for name in found.granted])
+        refuse_missing(what, [AclOperation[name] for name in found.granted])
         return f"{amount(len(found.holders), 'member')} now; may read and describe"
 
     def mirror(self) -> str:
@@ -137,17 +131,32 @@ class _Cluster:
             "the Kafka cluster",
         )
 
-    def _describe_topic(self, topic: str) -> Any:
-        return self.admin.describe_topics(
+
+def described(admin: Admin, topic: str, none_if: str | None = None) -> Any:
+    """The topic with what the login may do with it; see `request`."""
+    return request(
+        admin,
+        lambda: admin.describe_topics(
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=SECONDS
-        )[topic]
+        )[topic],
+        f"topic {topic}",
+        none_if=none_if,
+    )
 
 
-def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:
-    """Brokers without an authorizer grant everything; old ones say nothing."""
+def refuse_missing(
+    what: str,
+    granted: Collection[AclOperation] | None,
+    needed: Collection[AclOperation] = NEEDED_TO_READ,
+) -> None:
+    """Brokers without an authorizer grant everything; old ones say nothing.
+
+    Raises:
+        Wrong: one that is needed is not granted.
+    """
     if not granted or AclOperation.ALL in granted:
         return
-    missing = ", ".join(sorted(one.name for one in NEEDED_TO_READ - {*granted}))
+    missing = ", ".join(sorted(one.name for one in {*needed} - {*granted}))
     if missing:
         raise Wrong(f"{missing} is not granted", f"grant {missing} on {what}")
 
@@ -183,22 +192,10 @@ def output_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator
 
 def _topic(config: dict[str, str], name: str, key: str, read: Sequence[str], more: int = 0) -> str:
     admin = Admin(config)
-    found = request(
-        admin,
-        lambda: admin.describe_topics(
-            TopicCollection([name]),
-            include_authorized_operations=True,
-            request_timeout=SECONDS,
-        )[name],
-        f"topic {name}",
-        none_if="UNKNOWN_TOPIC_OR_PART",
-    )
+    found = described(admin, name, none_if="UNKNOWN_TOPIC_OR_PART")
     if found is None:
         raise Wrong("does not exist", f"create it, or correct {key}")
-    granted = {*(found.authorized_operations or ())}
-    if granted and AclOperation.ALL not in granted and NEEDED_TO_WRITE - granted:
-        missing = ", ".join(sorted(one.name for one in NEEDED_TO_WRITE - granted))
-        raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {name}")
+    refuse_missing(f"topic {name}", found.authorized_operations, NEEDED_TO_WRITE)
     _doubt_limit(config, name, read, more)
     return f"{amount(len(found.partitions), 'partition')}; may write, read and describe"
 
@@ -228,89 +225,3 @@ def _kept(config: dict[str, str]) -> str:
     if minutes < ADVISED_MINUTES:
         raise Doubtful(told, "raise offsets.retention.minutes above the longest pause of runs")
     return told
-
-
-UNVERIFIED = {
-    "enable.ssl.certificate.verification": "false",
-    "ssl.endpoint.identification.algorithm": "none",
-}
-
-
-def encryption_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
-    """Of each connection whether it is encrypted, to a server whose certificate is verified."""
-    logins = pipeline.executors, pipeline.readers
-    kafka = {pipeline.kafka.connection, *(one.kafka for one in logins)} - {None}
-    postgres = {pipeline.warehouse, *(one.warehouse for one in logins)} - {None}
-    looks = {**dict.fromkeys(kafka, of_kafka), **dict.fromkeys(postgres, of_postgres)}
-    for conn_id in sorted({*pipeline.connections, *pipeline.for_readers.connections}):
-        look = looks.get(conn_id, of_registry)
-        yield finding(f"encryption of {conn_id}", partial(_checked, connection_of, conn_id, look))
-
-
-def _checked(connection_of: ConnectionOf, conn_id: str, look: Callable[[Connection], str]) -> str:
-    try:
-        return look(connection_of(conn_id))
-    except InvalidSettings as error:  # told where the connection itself is checked
-        raise Unknown("the connection is not known") from error
-
-
-def of_kafka(found: Connection) -> str:
-    """Whether brokers off this machine are asked by TLS."""
-    config = kafka_config(found)
-    brokers = config["bootstrap.servers"].split(",")
-    if _on_this_machine(one.strip().rpartition(":")[0] for one in brokers):
-        return "the brokers are on this machine"
-    protocol = config.get("security.protocol", "plaintext").lower()
-    if not protocol.endswith("ssl"):
-        raise Doubtful(
-            f"{protocol}: others on the network can read and change records",
-            "set security.protocol to ssl or sasl_ssl",
-        )
-    if off := [key for key, value in UNVERIFIED.items() if config.get(key, "").lower() == value]:
-        raise Doubtful(
-            f"{protocol}, but {' and '.join(off)} let any server pass for the broker",
-            "remove it from the connection's extra, and name the authority in ssl.ca.location",
-        )
-    return protocol
-
-
-def of_postgres(found: Connection) -> str:
-    """Whether a server off this machine is asked by TLS, and proves its name."""
-    parameters = postgres_parameters(found)
-    hosts = str(parameters["host"]).split(",")
-    if _on_this_machine(hosts):
-        return "the server is on this machine"
-    mode = str(parameters.get("sslmode", "prefer"))
-    if mode != "verify-full":
-        raise Doubtful(
-            f"sslmode {mode}: another server could pass for the warehouse",
-            "set sslmode=verify-full, and sslrootcert, in the connection's extra",
-        )
-    return f"sslmode {mode}"
-
-
-def of_registry(found: Connection) -> str:
-    """Whether a registry off this machine is asked by https."""
-    address = urlsplit(str(registry_config(found)["url"]))
-    if _on_this_machine([address.hostname or ""]):
-        return "the registry is on this machine"
-    if address.scheme != "https":
-        raise Doubtful(
-            "http: others on the network can read its login and change schemas",
-            "set the connection's schema to https",
-        )
-    return address.scheme
-
-
-def _on_this_machine(hosts: Iterable[str]) -> bool:
-    return all(map(_is_local, hosts))
-
-
-def _is_local(host: str) -> bool:
-    """A loopback address, its name, or a socket's folder."""
-    if host == "localhost" or host.startswith("/"):
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

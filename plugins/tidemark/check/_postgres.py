@@ -100,6 +100,7 @@ def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
 
 OLDEST = 150_000
 VIEW = "tidemark.region_status"
+RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def postgres_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
@@ -229,18 +230,19 @@ def _ledger(engine: Engine) -> str:
             " `tidemark migrate --sql PIPELINE` prints",
         )
     with autocommit(engine) as cursor:
-        missing = ", ".join(_missing_table_rights(cursor))
+        missing = ", ".join(missing_table_rights(cursor, RIGHTS))
         user = find_rights(cursor, SCHEMAS[0]).user
     if missing:
         raise Wrong(
             f"{user} lacks rights on {missing}",
-            f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO "{user}"',
+            f'GRANT {", ".join(RIGHTS)} ON ALL TABLES IN SCHEMA tidemark TO "{user}"',
         )
     return f"revision {newest()}, all rights"
 
 
-def _missing_table_rights(cursor: Cursor) -> list[str]:
-    cursor.execute(query("missing_table_rights"))
+def missing_table_rights(cursor: Cursor, rights: Sequence[str]) -> list[str]:
+    """The ledger's tables on which the session's role lacks one of these rights."""
+    cursor.execute(query("missing_table_rights"), {"rights": [*rights]})
     return [name for (name,) in cursor.fetchall()]
 
 

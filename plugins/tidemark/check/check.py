@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from tidemark.check._connections import ConnectionOf
+from tidemark.check._encryption import encryption_findings
 from tidemark.check._job import inferred_findings, job_findings, region_findings
-from tidemark.check._kafka import encryption_findings, kafka_findings, output_findings
+from tidemark.check._kafka import kafka_findings, output_findings
+from tidemark.check._logins import login_findings
 from tidemark.check._postgres import postgres_findings
 from tidemark.check.findings import Finding
 from tidemark.runs.member import ExecutorOf
@@ -29,6 +31,7 @@ def findings_of(
     yield "Kafka", kafka_findings(pipeline, connection_of)
     yield "the output topic", output_findings(pipeline, connection_of)
     yield "Postgres", postgres_findings(pipeline, connection_of)
+    yield "the other logins", login_findings(pipeline, connection_of)
     yield "encryption", encryption_findings(pipeline, connection_of)
     if pipeline.decode.infers_any:
         yield "the records", inferred_findings(pipeline, connection_of)

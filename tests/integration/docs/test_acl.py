@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -27,12 +28,15 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.support.documents import ROOT, blocks
+from tests.support.findings import found_in
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.roles import ROLES, RoleWorld, granted
 from tests.support.sent import sent_to
 from tests.support.topics import create_topic
+from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.check.findings import State
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
@@ -325,6 +329,27 @@ def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
         with pytest.raises(KafkaException) as kept:
             admin.delete_topics([roles.topic])[roles.topic].result(120)
         assert kept.value.args[0].name() == TOPIC_FORBIDDEN
+
+
+def test_a_check_names_the_acl_that_a_login_lacks(roles: RoleWorld) -> None:
+    """Of executors and readers, asked by their own logins."""
+    roles.run("first")
+
+    def states() -> dict[str, State]:
+        found = found_in(roles, roles.connections)["the other logins"]
+        return {one.check: one.state for one in found if one.check.startswith("Kafka")}
+
+    executors, readers = "Kafka login of executors", "Kafka login of readers"
+    assert states() == {executors: State.ok, readers: State.ok}
+    admin = AdminClient({"bootstrap.servers": roles.kafka})
+    for user, kind, name, operation in (
+        ("tidemark_executor", ResourceType.TOPIC, roles.topic, AclOperation.READ),
+        ("tidemark_reader", ResourceType.GROUP, roles.group.group_id, AclOperation.DESCRIBE),
+    ):
+        gone = AclBindingFilter(kind, name, ResourcePatternType.LITERAL, f"User:{user}", None,
+                                operation, AclPermissionType.ALLOW)  # fmt: skip
+        assert len(admin.delete_acls([gone])[gone].result(120)) == 1
+    until(lambda: states() == {executors: State.failed, readers: State.failed})
 
 
 def commit(config: dict[str, str], world: RoleWorld) -> None:

@@ -8,11 +8,13 @@ from uuid import uuid4
 import psycopg2.errors
 import pytest
 from tests.support.executor import BAD, LocalExecutor
+from tests.support.findings import found_in
 from tests.support.produce import produce
 from tests.support.roles import REPLAYS, RoleWorld
 from tests.support.world import fail
 
 from tidemark.admin.replay import replay_dead_letters
+from tidemark.check.findings import Finding, State
 from tidemark.cli import asking
 from tidemark.errors import JobFailed, Refused
 from tidemark.ledger.actions import Order
@@ -162,6 +164,58 @@ def test_workers_change_no_schema(world: RoleWorld) -> None:
         "CREATE ROLE mine",
     ):
         refuse(world, "worker", statement)
+
+
+def other_logins(world: RoleWorld, **changed: Any) -> dict[str, Finding]:
+    """What a check says of executors and readers; `changed` is of the executors' warehouse."""
+    known = world.connections
+    of_executors = replace(known["tidemark_warehouse_executor"], **changed)
+    found = found_in(world, known | {of_executors.conn_id: of_executors})
+    return {one.check: one for one in found["the other logins"]}
+
+
+EXECUTOR, READER = "Postgres login of executors", "Postgres login of readers"
+
+
+def test_a_check_looks_at_each_login(world: RoleWorld) -> None:
+    """S01: without it a batch is planned before anybody finds what a login lacks."""
+    world.produce(1)
+    world.run()
+    found = other_logins(world)
+    executor, reader, database = (
+        world.login("executor")["user"], world.login("reader")["user"], world.warehouse["dbname"],
+    )  # fmt: skip
+    assert {name: (one.state, one.fact) for name, one in found.items()} == {
+        EXECUTOR: (State.ok, f"answers as {executor} in {database}; may stage rows"),
+        READER: (State.ok, f"answers as {reader} in {database}; may read the ledger"),
+        "Kafka login of executors": (State.ok, "may read and describe 1 topic"),
+        "Kafka login of readers": (State.ok, "may describe 1 topic and the group"),
+    }
+
+
+def test_a_check_names_the_grant_that_a_login_lacks(world: RoleWorld) -> None:
+    executor, reader = (f'"{world.login(role)["user"]}"' for role in ("executor", "reader"))
+    world.sql(f"REVOKE USAGE ON SCHEMA tidemark_staging FROM {executor}")
+    world.sql(f"REVOKE SELECT ON tidemark.runs FROM {reader}")
+    found = other_logins(world)
+    assert (found[EXECUTOR].state, found[READER].state) == (State.failed, State.failed)
+    assert found[EXECUTOR].remedy == f"GRANT USAGE ON SCHEMA tidemark_staging TO {executor}"
+    assert found[READER].fact == f"{world.login('reader')['user']} lacks SELECT on runs"
+    assert found[READER].remedy == f"GRANT SELECT ON ALL TABLES IN SCHEMA tidemark TO {reader}"
+    world.sql(found[EXECUTOR].remedy)
+    world.sql(found[READER].remedy)
+    assert {one.state for one in other_logins(world).values()} == {State.ok}
+
+
+def test_a_check_finds_a_login_that_leads_elsewhere(world: RoleWorld) -> None:
+    """With a password that is wrong, and into another database of the same server."""
+    assert other_logins(world, password="wrong")[EXECUTOR].state is State.failed
+    elsewhere = other_logins(world, schema="postgres")[EXECUTOR]
+    assert (elsewhere.state, elsewhere.remedy) == (
+        State.failed,
+        "let tidemark_warehouse_executor name the same host, port and database as"
+        " tidemark_warehouse",
+    )
 
 
 def test_a_login_that_is_not_named_can_be_granted_nothing(world: RoleWorld) -> None:
