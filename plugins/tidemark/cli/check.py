@@ -45,10 +45,10 @@ def check(
 
     Connections, topics and ACLs, the output topic's too; the members' session time-out beside the
     broker's bounds; Postgres' version, durability, role and rights; the ledger's schema; the logins
-    of executors and readers; whether what crosses a network is encrypted; whether the region could open now; the declared fields;
-    the transform, and whether its output fits the target. Changes nothing. What cannot be asked is
-    marked with a dash, what a run works without with an exclamation mark. With `schema: infer` a
-    schema to paste takes the place of what needs one.
+    of executors and readers; whether what crosses a network is encrypted; whether the region could
+    open now; the declared fields; the transform, and whether its output fits the target. Changes
+    nothing. What cannot be asked is marked with a dash, what a run works without with an
+    exclamation mark. With `schema: infer` a schema to paste takes the place of what needs one.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
 

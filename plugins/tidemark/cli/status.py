@@ -160,7 +160,7 @@ def _line(r: RegionStatus) -> tuple[object, ...]:
 def _print_region(one: RegionStatus) -> None:
     for name, value in _facts(one):
         if value is not None:
-            print_line(f"{name:12}{value}")
+            print_line(f"{name:14}{value}")
     if one.partitions:
         print_line("")
         print_table(
@@ -190,7 +190,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
-    yield "letters", amount(one.dead_letters, "dead letter") if one.dead_letters else None
+    yield "dead letters", one.dead_letters or None
     yield "lag", one.lag
 
 

@@ -65,8 +65,8 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
     assert (found["remarks"], found["overrides"]) == (["a remark"], ["told"])
     assert [(one["name"], one["state"]) for one in found["members"]] == [("m1", "done")]
     told = tidemark("status", region.region).stdout
-    for line in ("restorable  from checkpoint 2", "remark      a remark", "resets      3 in a row"):
-        assert line in told
+    lines = "restorable    from checkpoint 2", "remark        a remark", "resets        3 in a row"
+    assert {*lines} < {*told.splitlines()}
 
 
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
@@ -80,7 +80,7 @@ def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     shown = tidemark("status", region.region, "--count").stdout
     assert "16 counted, -1 DRIFT" in shown
     assert "17 rows by the ledger" in shown
-    assert "2 dead letters" in shown
+    assert "dead letters  2\n" in shown
 
 
 def test_status_counts_only_what_the_ledger_retains(region: World) -> None:

@@ -79,7 +79,7 @@ def test_status_and_metrics_count_what_is_there(region: World) -> None:
         " WHERE seq = (SELECT seq FROM tidemark.dead_letters WHERE partition = 0)"
     )
     assert answer("status", region.region)["dead_letters"] == 1
-    assert "letters     1 dead letter\n" in tidemark("status", region.region).stdout
+    assert "dead letters  1\n" in tidemark("status", region.region).stdout
     purge = ("--purge", "--older-than", "0h", "--partition", str(region.partition(1)), "--apply")
     answer("dead-letters", region.region, *purge)
     assert answer("status", region.region)["dead_letters"] == 0
