@@ -46,8 +46,9 @@ class Drain:
 
     def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
         self._run = run
+        self._clock = clock
         self._stall = StallDetector(run, clock)
-        self._kafka = KafkaFacts(run, self._stall)
+        self._kafka = KafkaFacts(run, self._stall, clock)
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(
@@ -155,7 +156,7 @@ class Drain:
         """The epoch's batches; what Kafka seems to have lost is looked at again for a while."""
         if not may_plan(self._run, self._publisher.mirror):
             return ()
-        run, deadline = self._run, Deadline(RECHECK_SECONDS)
+        run, deadline = self._run, Deadline(RECHECK_SECONDS, self._clock)
         while True:
             try:
                 return plan_batch(run.ledger, run.region, run.epoch, self._kafka.now())

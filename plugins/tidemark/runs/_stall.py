@@ -198,9 +198,10 @@ class KafkaFacts:
         Fenced: the epoch has passed meanwhile.
     """
 
-    def __init__(self, run: MemberRun, stall: StallDetector) -> None:
+    def __init__(self, run: MemberRun, stall: StallDetector, clock: Clock) -> None:
         self._run = run
         self._stall = stall
+        self._clock = clock
 
     def now(self) -> Facts:
         """Facts of the run's topics."""
@@ -217,7 +218,7 @@ class KafkaFacts:
         check_topic_ids(batch.region, planned, found)
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        outage = Outage(self._run.no_progress_seconds)
+        outage = Outage(self._run.no_progress_seconds, self._clock)
         return waited_out(ask, outage, self._bear_outage)
 
     def _bear_outage(self) -> None:
