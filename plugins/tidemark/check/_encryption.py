@@ -5,13 +5,13 @@ from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from tidemark.check._connections import ConnectionOf
 from tidemark.check.findings import Doubtful, Finding, Unknown, finding
 from tidemark.decode.registry import registry_config
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.config import kafka_config
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
 
 UNVERIFIED = {

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidemark.check._connections import ConnectionOf, connections_of
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.check.first_records import inferred_of
 from tidemark.decode.registry import registry_of
@@ -25,7 +24,7 @@ from tidemark.runs.open import open_request, opening_facts
 from tidemark.runs.region import Region, ledger_of, region_of
 from tidemark.runs.schemas import evolved
 from tidemark.runs.targets import writers_of
-from tidemark.settings.endpoints import Connections, Endpoints
+from tidemark.settings.endpoints import ConnectionOf, Connections, Endpoints, looked_up
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
@@ -67,7 +66,7 @@ def job_findings(
 
 def inferred_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
     """A schema to paste; without one nothing more can be checked."""
-    yield finding("decode", lambda: _inferred(pipeline, connections_of(pipeline, connection_of)))
+    yield finding("decode", lambda: _inferred(pipeline, looked_up(pipeline, connection_of)))
 
 
 def _inferred(pipeline: Pipeline, connections: Connections) -> str:
@@ -123,7 +122,7 @@ class _Job:
             return _told(would_fit(ledger.engine, writers_of(pipeline, schemas)))
 
     def _connections(self, pipeline: Pipeline) -> Connections:
-        return connections_of(pipeline, self.connection_of)
+        return looked_up(pipeline, self.connection_of)
 
 
 def _told(found: Fit) -> str:
@@ -152,7 +151,7 @@ def region_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator
 
 def _region(pipeline: Pipeline, connection_of: ConnectionOf) -> str:
     try:
-        connections = connections_of(pipeline, connection_of)
+        connections = looked_up(pipeline, connection_of)
     except TidemarkError:
         raise Unknown("not asked: a connection is missing") from None
     with region_of(pipeline, connections) as opened:

@@ -7,7 +7,6 @@ from typing import Any
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from tidemark.check._connections import ConnectionOf
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.kafka.admin import (
@@ -26,6 +25,7 @@ from tidemark.model.facts import is_pattern
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.plain import amount
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
 
 NEEDED_TO_READ = {AclOperation.READ, AclOperation.DESCRIBE}

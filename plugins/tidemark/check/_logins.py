@@ -6,7 +6,6 @@ from functools import partial
 
 from confluent_kafka.admin import AclOperation
 
-from tidemark.check._connections import ConnectionOf
 from tidemark.check._kafka import NEEDED_TO_READ, described, refuse_missing
 from tidemark.check._postgres import missing_table_rights
 from tidemark.check.findings import Finding, Unknown, Wrong, finding
@@ -21,6 +20,7 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import find_rights
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.check._connections import ConnectionOf
 from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
@@ -13,6 +12,7 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import Connection
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import (
     TableRights,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tidemark.check._connections import ConnectionOf
 from tidemark.check._encryption import encryption_findings
 from tidemark.check._job import inferred_findings, job_findings, region_findings
 from tidemark.check._kafka import kafka_findings, output_findings
@@ -10,6 +9,7 @@ from tidemark.check._logins import login_findings
 from tidemark.check._postgres import postgres_findings
 from tidemark.check.findings import Finding
 from tidemark.runs.member import ExecutorOf
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
 
 

@@ -7,12 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 
 from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
+from tidemark.settings.endpoints import Connections, looked_up
 from tidemark.settings.pipeline import Pipeline
 
 PATIENCE = 3
@@ -33,9 +35,9 @@ def connection(given: Given, conn_id: str) -> Connection:
     return found
 
 
-def connections_of(given: Given, pipeline: Pipeline) -> dict[str, Connection]:
+def connections_of(given: Given, pipeline: Pipeline) -> Connections:
     """All that a look at the region needs; raises as `connection` does."""
-    return {conn_id: connection(given, conn_id) for conn_id in pipeline.connections}
+    return looked_up(pipeline, partial(connection, given))
 
 
 @dataclass(frozen=True, slots=True)

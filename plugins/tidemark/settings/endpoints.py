@@ -1,6 +1,6 @@
 """A pipeline's connections by their use: where the ids of its file meet connections."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,6 +9,14 @@ from tidemark.settings.pipeline import Pipeline
 
 Connections = Mapping[str, Connection]
 """By id."""
+
+ConnectionOf = Callable[[str], Connection]
+"""Gives the connection of an id; raises InvalidSettings for one that is nowhere."""
+
+
+def looked_up(pipeline: Pipeline, connection_of: ConnectionOf) -> Connections:
+    """The pipeline's connections; raises as the look-up does."""
+    return {conn_id: connection_of(conn_id) for conn_id in sorted(pipeline.connections)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
