@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from scripts.airflow_api import AirflowApi
 from scripts.demo_drivers import kill_drivers
-from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
+from scripts.demo_steps import console, step, wait_for
 from scripts.demo_warehouse import Warehouse
 from scripts.example_place import Place
 
@@ -73,7 +73,7 @@ def drained(api: AirflowApi, warehouse: Warehouse, example: Example, *, killed: 
             wait_for(lambda: warehouse.head() > at, "the first batch")
             console.print(f"  killed {', '.join(map(str, kill_drivers())) or 'nobody'}")
     with step(f"run {run} goes to the end of the topic"):
-        state = api.wait(example.name, run, WAIT_SECONDS)
+        state = api.wait(example.name, run)
     if state != "success":
         raise RuntimeError(f"run {run} ended {state}: {api.tasks(example.name, run)}")
 

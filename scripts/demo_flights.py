@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from scripts.airflow_api import AirflowApi
 from scripts.demo_drivers import drivers, kill_drivers
-from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
+from scripts.demo_steps import console, step, wait_for
 from scripts.demo_warehouse import Warehouse
 from scripts.flight_data import create_topic, records, replay
 from scripts.proof import Proof, prove
@@ -75,7 +75,7 @@ def run_with_kills(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
         while not warehouse.run_has_ended():
             kill_in_the_middle(warehouse, story)
     with step("the run goes red, and its reset restores the merged checkpoint"):
-        state = api.wait(DAG, run, WAIT_SECONDS)
+        state = api.wait(DAG, run)
         tasks = api.tasks(DAG, run)
         if state != "failed" or tasks["reset"] != "success":
             raise RuntimeError(f"run {run} ended {state}, reset {tasks['reset']}")
@@ -105,7 +105,7 @@ def run_to_the_end(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     run = f"undisturbed-{time.time_ns()}"
     with step("the next run goes on from there, and reads again what was removed"):
         api.trigger(DAG, run, max_records=BATCH_RECORDS)
-        state = api.wait(DAG, run, WAIT_SECONDS)
+        state = api.wait(DAG, run)
         if state != "success":
             raise RuntimeError(f"run {run} ended {state}: {api.tasks(DAG, run)}")
     story.work_seconds = warehouse.drain_seconds()
@@ -117,7 +117,7 @@ def rewind(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     with step(f"rewind to checkpoint {to_seq}: target, ledger and Kafka go back together"):
         params = {"apply": True, "to": str(to_seq), "why": "demonstration"}
         api.trigger(f"{DAG}_reset", run, **params)
-        state = api.wait(f"{DAG}_reset", run, WAIT_SECONDS)
+        state = api.wait(f"{DAG}_reset", run)
         if state != "success":
             raise RuntimeError(f"rewind {run} ended {state}")
         story.rewind = warehouse.last_rewind()

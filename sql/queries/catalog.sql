@@ -137,10 +137,10 @@ WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
 GROUP BY idx.indexrelid
 
 -- name: missing_table_rights
--- Tables of the ledger on which the current user lacks one of the rights.
+-- Tables ('r') or views ('v') of the ledger on which the current user lacks one of the rights.
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'tidemark' AND c.relkind = 'r'
-  AND EXISTS (SELECT FROM unnest(%(rights)s) AS needed WHERE NOT has_table_privilege(c.oid, needed))
+WHERE n.nspname = 'tidemark' AND c.relkind = ANY(%(kinds)s::"char"[])
+  AND EXISTS (SELECT FROM unnest(%(rights)s::text[]) AS needed WHERE NOT has_table_privilege(c.oid, needed))
 ORDER BY 1
 
 -- name: server_facts
@@ -151,9 +151,13 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
        has_database_privilege(current_database(), 'CREATE'), current_database()
 
 -- name: database_identity
--- Of the database: alike for two sessions only if both are in one database of one running server.
-SELECT current_user, current_database(), pg_postmaster_start_time(), oid::bigint
+-- As whom and where a session is: the oid is alike on a primary and its standbys, the start is not.
+SELECT current_user, current_database(), oid::bigint, pg_postmaster_start_time()::text
 FROM pg_database WHERE datname = current_database()
+
+-- name: is_member_of
+-- Whether the current user has what a role may do, as pg_terminate_backend asks for it.
+SELECT current_user, pg_has_role(%(role)s, 'USAGE')
 
 -- name: view_readers
 -- The roles that may read a view.

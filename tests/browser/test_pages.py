@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.browsed import HOSTILE, SCREENSHOTS, Browsed, browsed
-from tests.support.rest import WITHIN, WatchedAirflow
+from tests.support.rest import AirflowUnderTest
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
@@ -37,9 +37,9 @@ def world(stack: LocalStack, admin: AdminClient, dags: Path) -> Iterator[Browsed
 
 
 @pytest.fixture(scope="module")
-def api(world: Browsed, airflow: Airflow, dags: Path) -> WatchedAirflow:
+def api(world: Browsed, airflow: Airflow, dags: Path) -> AirflowUnderTest:
     """The REST API; a run of the region in trouble has been started, and has failed."""
-    api = WatchedAirflow(airflow)
+    api = AirflowUnderTest(airflow)
     for dag_id in ("trouble", "acted_reset", "lost"):
         api.until_parsed(dag_id, dags)
     assert api.run("trouble", f"r-{uuid4().hex[:8]}") == "failed"
@@ -47,7 +47,7 @@ def api(world: Browsed, airflow: Airflow, dags: Path) -> WatchedAirflow:
 
 
 @pytest.fixture(scope="module")
-def session(browser: "Browser", api: WatchedAirflow, airflow: Airflow) -> Iterator["Page"]:
+def session(browser: "Browser", api: AirflowUnderTest, airflow: Airflow) -> Iterator["Page"]:
     """One who has logged in."""
     context = browser.new_context(
         base_url=airflow.url, viewport={"width": 1280, "height": 900}, color_scheme="light",
@@ -292,7 +292,7 @@ def test_what_broke_is_told_from_the_log(page: "Page") -> None:
 
 
 def test_a_rewind_is_tried_and_done_and_the_page_changes(
-    page: "Page", world: Browsed, api: WatchedAirflow
+    page: "Page", world: Browsed, api: AirflowUnderTest
 ) -> None:
     frame = region(page, "acted")
     frame.locator("[data-to='1']").click()
@@ -307,7 +307,7 @@ def test_a_rewind_is_tried_and_done_and_the_page_changes(
     page.wait_for_url("**/dags/acted_reset**")
     trigger_reset(page, to="1", why="seen in a browser")
     run_id = newest_run(api, "acted_reset")
-    assert api.wait("acted_reset", run_id, WITHIN) == "success"
+    assert api.wait("acted_reset", run_id) == "success"
     after = alone(page, "acted")
     assert fact(after, "head_seq") == "1"
     reset = after.locator("[data-resets] tbody tr").first.inner_text()
@@ -339,7 +339,7 @@ def trigger_reset(page: "Page", to: str, why: str) -> None:
     form.wait_for(state="hidden")
 
 
-def newest_run(api: WatchedAirflow, dag_id: str) -> str:
+def newest_run(api: AirflowUnderTest, dag_id: str) -> str:
     [run] = api.get(f"dags/{dag_id}/dagRuns", order_by="-id", limit=1)["dag_runs"]
     return str(run["dag_run_id"])
 
@@ -392,7 +392,7 @@ def look(page: "Page", path: str, file: Path) -> None:
 
 
 @pytest.fixture
-def broken(api: WatchedAirflow, dags: Path) -> Iterator[None]:
+def broken(api: AirflowUnderTest, dags: Path) -> Iterator[None]:
     """The pipeline file of `well` can't be read; Airflow's own process has seen that."""
     file = dags / "well.yaml"
     whole = file.read_text()

@@ -242,7 +242,7 @@ def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:
         "  epoch       3; every process of an earlier epoch is fenced",
     ]
     assert done[3:] == [
-        "  head        batch 7 -> 4; 3 batches go",
+        "  head        batch 7 -> 4; 3 batches are removed",
         "  removed     2 rows of public.flights, 1 dead letter",
         "  Kafka       the group's offsets go back with the ledger's, by 30 in all",
         "  partition   from  to  read again  margin",

@@ -1,4 +1,4 @@
-"""Airflow's REST API as a test uses it: what the demonstration calls, and a look at the pages."""
+"""Airflow's REST API as a test uses it: what the demonstration calls, and what only tests do."""
 
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,9 @@ from tests.support.waiting import until
 
 from tidemark_local._airflow import Airflow
 
-WITHIN = 600
-"""For a hang, in seconds: a busy machine must not reach it."""
 
-
-class WatchedAirflow(AirflowApi):
-    """One logged-in client of a running Airflow."""
+class AirflowUnderTest(AirflowApi):
+    """The Airflow of these tests, with the calls that only they make."""
 
     def __init__(self, airflow: Airflow) -> None:
         super().__init__(airflow.url, airflow.login)
@@ -37,7 +34,7 @@ class WatchedAirflow(AirflowApi):
     def run(self, dag_id: str, run_id: str, **conf: Any) -> str:
         """Trigger a run and return the state that it ends in."""
         self.trigger(dag_id, run_id, **conf)
-        return self.wait(dag_id, run_id, WITHIN)
+        return self.wait(dag_id, run_id)
 
     def clear(self, dag_id: str, run_id: str, task_id: str, *, dry_run: bool) -> set[str]:
         """Clear a task, as the page's button does; returns the tasks that are cleared with it."""

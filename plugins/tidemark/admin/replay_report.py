@@ -84,18 +84,20 @@ def replay_lines(report: AnyReplay) -> Iterator[str]:
 
 def _batch_lines(report: BatchReport) -> Iterator[str]:
     yield f"  read again  {amount(report.records, 'record')} in {amount(report.spans, 'span')}"
-    yield f"  removed     {_held(report.rows_before, report.dead_letters_before)}"
+    before = _held(report.rows_before, report.dead_letters_before)
+    yield f"  {'removed' if report.applied else 'holds now':12}{before}"
     if report.applied:
         yield f"  published   {_held(report.rows or 0, report.dead_letters or 0)}"
 
 
 def _lines(report: ReplayReport) -> Iterator[str]:
     yield f"  chosen      {amount(report.chosen, 'dead letter')}"
-    yield f"  {'replayed' if report.applied else 'decodable':12}{report.replayed}"
+    yield f"  {'replayed' if report.applied else 'decodable':12}{report.replayed:,}"
     for reason, count in report.kept.items():
-        yield f"  fail again  {count} {reason}"
+        yield f"  fail again  {count:,} {reason}"
     if report.not_kept_raw:
-        yield f"  skipped     {report.not_kept_raw}: the ledger has their rows alone, or no headers"
+        lacking = "the ledger has their rows alone, or no headers"
+        yield f"  skipped     {report.not_kept_raw:,}: {lacking}"
     if report.applied:
         rows = amount(report.rows or 0, "row")
         yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {rows}"
@@ -117,7 +119,7 @@ def _was_done(report: AnyReplay) -> str:
         now = _held(report.rows or 0, report.dead_letters or 0)
         return f"Replaced what batch {report.seq} holds: {before} before, {now} now."
     dead_letters, rows = amount(report.replayed, "dead letter"), amount(report.rows or 0, "row")
-    return f"Replayed {dead_letters} as {rows}; {sum(report.kept.values())} failed again."
+    return f"Replayed {dead_letters} as {rows}; {sum(report.kept.values()):,} failed again."
 
 
 def _would_be_done(report: AnyReplay) -> str:
@@ -126,7 +128,7 @@ def _would_be_done(report: AnyReplay) -> str:
         before = _held(report.rows_before, report.dead_letters_before)
         return f"would read {records} of batch {report.seq} again, for its {before}"
     dead_letters = amount(report.replayed, "dead letter")
-    return f"would replay {dead_letters}; {sum(report.kept.values())} would fail again"
+    return f"would replay {dead_letters}; {sum(report.kept.values()):,} would fail again"
 
 
 def _held(rows: int, dead_letters: int) -> str:

@@ -112,7 +112,7 @@ def _head_lines(report: ResetReport, into: str) -> Iterator[str]:
         yield f"  head        batch {report.head_seq} stays; no row of {into} is removed"
         return
     to_seq = report.to_seq or "0, the initial state"
-    batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
+    batches = f"{amount(back.batches, 'batch')} {'is' if back.batches == 1 else 'are'} removed"
     yield f"  head        batch {report.head_seq} -> {to_seq}; {batches}"
     dead_letters = amount(back.dead_letters, "dead letter")
     yield f"  removed     {amount(back.rows, 'row')} of {into}, {dead_letters}"

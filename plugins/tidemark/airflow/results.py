@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemark.admin.replay_report import AnyReplay, replay_lines, replay_summary, replayed
 from tidemark.errors import TidemarkError, by_code
 from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
-    from tidemark.admin.replay_report import AnyReplay
     from tidemark.admin.reset import ResetReport
     from tidemark.protocol.close import Closed
     from tidemark.runs.open import Opened
@@ -87,10 +87,8 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
     return f"Dry run: would remove {gone}{_discarded(report, 'discard')}. Nothing was changed."
 
 
-def replay_log(report: "AnyReplay") -> Iterator[str]:
+def replay_log(report: AnyReplay) -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
-    from tidemark.admin.replay_report import replay_lines, replayed
-
     what = f"replay of {replayed(report)}, region {report.region}"
     yield f"DONE: {what}" if report.applied else f"DRY RUN: {what}. NOTHING WAS CHANGED"
     yield from replay_lines(report)
@@ -98,10 +96,8 @@ def replay_log(report: "AnyReplay") -> Iterator[str]:
         yield "To do it, trigger the DAG again with Apply switched on"
 
 
-def of_replay(report: "AnyReplay") -> Result:
+def of_replay(report: AnyReplay) -> Result:
     """A replay or its dry run, for XCom: first what it did, in a sentence."""
-    from tidemark.admin.replay_report import replay_summary
-
     return {"summary": replay_summary(report), **plain(report)}
 
 

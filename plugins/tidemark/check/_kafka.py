@@ -15,6 +15,7 @@ from tidemark.kafka.admin import (
     Admin,
     offsets_kept_minutes,
     request,
+    request_each,
     session_bounds,
 )
 from tidemark.kafka.config import kafka_config
@@ -90,7 +91,7 @@ class _Cluster:
         return f"{', '.join(found)} by {', '.join(self.pipeline.kafka.topics)}"
 
     def topic(self, topic: str) -> str:
-        found = described(self.admin, topic)
+        [found] = described(self.admin, [topic]).values()
         refuse_missing(f"topic {topic}", found.authorized_operations)
         facts = Broker(self.config).facts([topic])
         held = sum(facts.ends.values()) - sum(facts.log_starts.values())
@@ -132,22 +133,22 @@ class _Cluster:
         )
 
 
-def described(admin: Admin, topic: str, none_if: str | None = None) -> Any:
-    """The topic with what the login may do with it; see `request`."""
-    return request(
-        admin,
-        lambda: admin.describe_topics(
-            TopicCollection([topic]), include_authorized_operations=True, request_timeout=SECONDS
-        )[topic],
-        f"topic {topic}",
-        none_if=none_if,
-    )
+def described(admin: Admin, topics: list[str], none_if: str | None = None) -> dict[str, Any]:
+    """The topics with what the login may do with each; see `request_each`."""
+
+    def ask(some: list[str]) -> Any:
+        return admin.describe_topics(
+            TopicCollection(some), include_authorized_operations=True, request_timeout=SECONDS
+        )
+
+    return request_each(admin, ask(topics), ask, lambda topic: f"topic {topic}", none_if)
 
 
 def refuse_missing(
     what: str,
     granted: Collection[AclOperation] | None,
     needed: Collection[AclOperation] = NEEDED_TO_READ,
+    principal: str = "the connection's principal",
 ) -> None:
     """Brokers without an authorizer grant everything; old ones say nothing.
 
@@ -158,7 +159,8 @@ def refuse_missing(
         return
     missing = ", ".join(sorted(one.name for one in {*needed} - {*granted}))
     if missing:
-        raise Wrong(f"{missing} is not granted", f"grant {missing} on {what}")
+        fact = f"{missing} on {what} is not granted"
+        raise Wrong(fact, f"grant {missing} on {what} to {principal}")
 
 
 NEEDED_TO_WRITE = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
@@ -192,7 +194,7 @@ def output_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator
 
 def _topic(config: dict[str, str], name: str, key: str, read: Sequence[str], more: int = 0) -> str:
     admin = Admin(config)
-    found = described(admin, name, none_if="UNKNOWN_TOPIC_OR_PART")
+    [found] = described(admin, [name], none_if="UNKNOWN_TOPIC_OR_PART").values()
     if found is None:
         raise Wrong("does not exist", f"create it, or correct {key}")
     refuse_missing(f"topic {name}", found.authorized_operations, NEEDED_TO_WRITE)

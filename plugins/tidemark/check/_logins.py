@@ -1,18 +1,23 @@
-"""What a check says of the other logins: as whom Spark's tasks and who only looks log in."""
+"""What a check says of the logins of executors and readers (docs/roles.md).
 
-from collections.abc import Callable, Collection, Iterator
+A run needs the executors' login. It needs no reader: what one lacks is a doubt.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 
 from confluent_kafka.admin import AclOperation
 
 from tidemark.check._kafka import NEEDED_TO_READ, described, refuse_missing
 from tidemark.check._postgres import missing_table_rights
-from tidemark.check.findings import Finding, Unknown, Wrong, finding
-from tidemark.errors import TidemarkError
+from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
+from tidemark.errors import InvalidSettings, Refused, TidemarkError
 from tidemark.kafka.admin import Admin
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import DEAD, describe_group
+from tidemark.kafka.errors import KafkaForbids
 from tidemark.kafka.facts import Broker
 from tidemark.ledger.migrate import SCHEMAS
 from tidemark.model.plain import amount
@@ -22,42 +27,127 @@ from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import ConnectionOf
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.catalog import find_rights
+from tidemark.staging.catalog import find_relation, find_rights, find_table_rights
+from tidemark.staging.target import Target
 
 LEDGER, STAGING = SCHEMAS
 TO_LOOK = {AclOperation.DESCRIBE}
-"""Who looks reads no record, but in the output topic what was sent."""
+"""On topics and group: a reader reads no record."""
 
 
 def login_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
-    """Of each login that the file names beside the worker's, whether it may do its part."""
+    """Of each of these logins that the file names, whether it may do its part."""
+    look = _Logins(pipeline, connection_of)
     tasks, readers = pipeline.executors, pipeline.readers
-    for who, conn_id, may in (
-        ("executors", tasks.warehouse, _may_stage),
-        ("readers", readers.warehouse, _may_look),
-    ):
-        if conn_id:
-            look = partial(_postgres, pipeline, connection_of, conn_id, may)
-            yield finding(f"Postgres login of {who}", look)
+    if tasks.warehouse:
+        yield finding("Postgres login of executors", partial(look.stages, tasks.warehouse))
     if tasks.kafka:
-        look = partial(_executors, pipeline, connection_of, tasks.kafka)
-        yield finding("Kafka login of executors", look)
+        yield finding("Kafka login of executors", partial(look.reads, tasks.kafka))
+    if readers.warehouse:
+        yield _doubt("Postgres login of readers", partial(look.sees_ledger, readers.warehouse))
     if readers.kafka:
-        look = partial(_readers, pipeline, connection_of, readers.kafka)
-        yield finding("Kafka login of readers", look)
+        yield _doubt("Kafka login of readers", partial(look.sees_lag, readers.kafka))
 
 
-def _postgres(
-    pipeline: Pipeline, connection_of: ConnectionOf, conn_id: str, may: Callable[[Cursor], str]
-) -> str:
-    with _asking(connection_of(conn_id)) as cursor:
-        user, database, *place = _identity(cursor)
-        if place != _place_of_worker(pipeline, connection_of):
+def _doubt(check: str, look: Callable[[], str]) -> Finding:
+    found = finding(check, look)
+    return replace(found, state=State.warned) if found.state is State.failed else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """Where a session is, and as whom."""
+
+    user: str
+    name: str
+    oid: int
+    """Alike on a primary and its standbys."""
+    started: str
+    """When the server did: another one on each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Logins:
+    """Looks at one login each, and returns its fact."""
+
+    pipeline: Pipeline
+    connection_of: ConnectionOf
+
+    def stages(self, conn_id: str) -> str:
+        """Executors: the driver grants the rest to the role that their connection names."""
+        found = self.connection_of(conn_id)
+        with _asking(found) as cursor:
+            at = _database(cursor)
+            if found.login and at.user != found.login:
+                raise Wrong(
+                    f"{conn_id} names the login {found.login}, and Postgres knows it as {at.user}",
+                    f"name {at.user} as the login of {conn_id}: the driver grants to that role",
+                )
+            with self._beside_worker(conn_id, at, "oid", "started") as worker:
+                _refuse_unusable(cursor, STAGING)
+                _doubt_endless_sessions(worker, at.user)
+        return f"answers as {at.user} in {at.name}; may stage rows"
+
+    def sees_ledger(self, conn_id: str) -> str:
+        """Readers: a standby will do."""
+        with _asking(self._readers(conn_id)) as cursor:
+            at = _database(cursor)
+            with self._beside_worker(conn_id, at, "oid"):
+                _refuse_unusable(cursor, LEDGER)
+                _refuse_unreadable(cursor, at.user)
+                for table in self.pipeline.tables.values():
+                    _doubt_uncounted(cursor, at.user, Target.parse(table))
+        return f"answers as {at.user} in {at.name}; may read the ledger"
+
+    def reads(self, conn_id: str) -> str:
+        """Executors."""
+        topics = self._topics()
+        _Guarded.of(self.connection_of(conn_id)).refuse_forbidden(topics, NEEDED_TO_READ)
+        return f"may read and describe {amount(len(topics), 'topic')}"
+
+    def sees_lag(self, conn_id: str) -> str:
+        """Readers."""
+        found, topics = _Guarded.of(self._readers(conn_id)), self._topics()
+        found.refuse_forbidden(topics, TO_LOOK)
+        found.refuse_forbidden_group(self.pipeline.group)
+        return f"may describe {amount(len(topics), 'topic')} and the group"
+
+    def _readers(self, conn_id: str) -> Connection:
+        """Airflow's pages may be the only ones that know it."""
+        try:
+            return self.connection_of(conn_id)
+        except InvalidSettings as error:
+            raise Unknown(f"connection {conn_id} is not known here") from error
+
+    @contextmanager
+    def _beside_worker(self, conn_id: str, at: _Database, *alike: str) -> Iterator[Cursor]:
+        """A session of the worker, in the same database as the login's.
+
+        Raises:
+            Wrong: it is another one. Unknown: that can't be told.
+        """
+        warehouse = self.pipeline.warehouse
+        try:
+            found = self.connection_of(warehouse)
+            with _asking(found) as cursor:
+                own = _database(cursor)
+        except TidemarkError as error:  # told where that connection itself is checked
+            raise Unknown(f"not compared with {warehouse}, which can't be asked") from error
+        if any(getattr(at, name) != getattr(own, name) for name in alike):
             raise Wrong(
-                f"{conn_id} leads to another database or server than {pipeline.warehouse}",
-                f"let {conn_id} name the same host, port and database as {pipeline.warehouse}",
+                f"{conn_id} leads to another database than {warehouse}",
+                f"let {conn_id} name the host, port and database of {warehouse}",
             )
-        return f"answers as {user} in {database}; {may(cursor)}"
+        with _asking(found) as cursor:
+            yield cursor
+
+    def _topics(self) -> dict[str, str]:
+        """Ids by topic, as the worker sees them: others may not see that a topic is there."""
+        try:
+            broker = Broker(kafka_config(self.connection_of(self.pipeline.kafka.connection)))
+            return broker.topic_ids([*broker.topics(self.pipeline.kafka.topics)])
+        except TidemarkError as error:  # told where the topics themselves are checked
+            raise Unknown("not asked: the topics are not known") from error
 
 
 @contextmanager
@@ -70,34 +160,9 @@ def _asking(found: Connection) -> Iterator[Cursor]:
         engine.dispose()
 
 
-def _identity(cursor: Cursor) -> list[object]:
+def _database(cursor: Cursor) -> _Database:
     cursor.execute(query("database_identity"))
-    return [*(cursor.fetchone() or ())]
-
-
-def _place_of_worker(pipeline: Pipeline, connection_of: ConnectionOf) -> list[object]:
-    try:
-        with _asking(connection_of(pipeline.warehouse)) as cursor:
-            return _identity(cursor)[2:]
-    except TidemarkError as error:  # told where that connection itself is checked
-        raise Unknown(f"not compared: {pipeline.warehouse} does not answer") from error
-
-
-def _may_stage(cursor: Cursor) -> str:
-    """The driver grants what else they need, batch by batch."""
-    _refuse_unusable(cursor, STAGING)
-    return "may stage rows"
-
-
-def _may_look(cursor: Cursor) -> str:
-    _refuse_unusable(cursor, LEDGER)
-    if missing := missing_table_rights(cursor, ["SELECT"]):
-        user = find_rights(cursor, LEDGER).user
-        raise Wrong(
-            f"{user} lacks SELECT on {', '.join(missing)}",
-            f'GRANT SELECT ON ALL TABLES IN SCHEMA {LEDGER} TO "{user}"',
-        )
-    return "may read the ledger"
+    return _Database(*(cursor.fetchone() or ()))
 
 
 def _refuse_unusable(cursor: Cursor, schema: str) -> None:
@@ -111,36 +176,88 @@ def _refuse_unusable(cursor: Cursor, schema: str) -> None:
         )
 
 
-def _executors(pipeline: Pipeline, connection_of: ConnectionOf, conn_id: str) -> str:
-    topics = _topics(pipeline, connection_of)
-    _refuse_forbidden(Admin(kafka_config(connection_of(conn_id))), topics, NEEDED_TO_READ)
-    return f"may read and describe {amount(len(topics), 'topic')}"
+def _doubt_endless_sessions(worker: Cursor, executor: str) -> None:
+    """A session of a task that hangs is ended by the worker, which must be a member of its role."""
+    worker.execute(query("is_member_of"), {"role": executor})
+    [(user, is_member)] = worker.fetchall()
+    if not is_member:
+        raise Doubtful(
+            f"{user} may not end the sessions of {executor}: those of tasks that hang stay",
+            f'GRANT "{executor}" TO "{user}"',
+        )
 
 
-def _readers(pipeline: Pipeline, connection_of: ConnectionOf, conn_id: str) -> str:
-    config, topics = kafka_config(connection_of(conn_id)), _topics(pipeline, connection_of)
-    admin, sent_to = Admin(config), pipeline.sent_to
-    _refuse_forbidden(admin, topics, TO_LOOK)
-    _refuse_forbidden(admin, {*filter(None, (sent_to.rows, sent_to.dead_letters))}, NEEDED_TO_READ)
-    group = describe_group(config, pipeline.group)
-    if group != DEAD:
-        granted = [AclOperation[name] for name in group.granted]
-        refuse_missing(f"group {pipeline.group}", granted, TO_LOOK)
-    return f"may describe {amount(len(topics), 'topic')} and the group"
+def _refuse_unreadable(cursor: Cursor, user: str) -> None:
+    cursor.execute("SELECT to_regclass('tidemark.regions') IS NULL")
+    if cursor.fetchone() == (True,):
+        raise Unknown("the ledger is not there yet, so its grants can't be checked")
+    if missing := missing_table_rights(cursor, ["SELECT"], ["r", "v"]):
+        raise Wrong(
+            f"{user} lacks SELECT on {', '.join(missing)}",
+            f'GRANT SELECT ON ALL TABLES IN SCHEMA {LEDGER} TO "{user}"',
+        )
 
 
-def _topics(pipeline: Pipeline, connection_of: ConnectionOf) -> list[str]:
-    """As the worker sees them: who may not describe one does not see that it is there."""
-    try:
-        config = kafka_config(connection_of(pipeline.kafka.connection))
-        return [*Broker(config).topics(pipeline.kafka.topics)]
-    except TidemarkError as error:  # told where the topics themselves are checked
-        raise Unknown("not asked: the topics are not known") from error
+def _doubt_uncounted(cursor: Cursor, user: str, target: Target) -> None:
+    relation = find_relation(cursor, target.schema, target.table)
+    if relation is None:
+        return
+    is_usable = relation.schema_is_usable
+    if not is_usable or not find_table_rights(cursor, target.schema, target.table).select:
+        raise Doubtful(
+            f"{user} lacks SELECT on {target}: `tidemark status --count` and a page's dry run of a"
+            " rewind are refused",
+            f'GRANT USAGE ON SCHEMA "{target.schema}" TO "{user}"; GRANT SELECT ON {target} TO'
+            f' "{user}"',
+        )
 
 
-def _refuse_forbidden(
-    admin: Admin, topics: Collection[str], needed: Collection[AclOperation]
-) -> None:
-    for topic in sorted(topics):
-        granted = described(admin, topic).authorized_operations
-        refuse_missing(f"topic {topic}", granted, needed)
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """Kafka, as one login sees it."""
+
+    conn_id: str
+    config: dict[str, str]
+
+    @classmethod
+    def of(cls, found: Connection) -> "_Guarded":
+        return cls(found.conn_id, kafka_config(found))
+
+    @property
+    def principal(self) -> str:
+        """To whom an ACL is granted."""
+        user = self.config.get("sasl.username")
+        return f"User:{user}" if user else f"the principal of {self.conn_id}"
+
+    def refuse_forbidden(self, topics: Mapping[str, str], needed: Collection[AclOperation]) -> None:
+        """Raises Wrong where one is not granted, or a topic of that name is another one."""
+        try:
+            found = described(Admin(self.config), sorted(topics))
+        except KafkaForbids as error:
+            raise self._unseen(error.what, needed) from error
+        for topic, topic_id in topics.items():
+            if (there := found[topic]) is None or str(there.topic_id) != topic_id:
+                raise Wrong(
+                    f"{self.conn_id} leads to another cluster: topic {topic} there is another one",
+                    f"let {self.conn_id} name the brokers of the worker's connection",
+                )
+            granted = there.authorized_operations
+            refuse_missing(f"topic {topic}", granted, needed, self.principal)
+
+    def refuse_forbidden_group(self, group: str) -> None:
+        """See `refuse_forbidden`."""
+        try:
+            found = describe_group(self.config, group)
+        except Refused as error:
+            raise self._unseen(f"group {group}", TO_LOOK) from error
+        if found != DEAD:
+            granted = [AclOperation[name] for name in found.granted]
+            refuse_missing(f"group {group}", granted, TO_LOOK, self.principal)
+
+    def _unseen(self, what: str, needed: Collection[AclOperation]) -> Wrong:
+        """Kafka says nothing else to who may not describe."""
+        operations = " and ".join(sorted(one.name for one in needed))
+        return Wrong(
+            f"DESCRIBE on {what} is not granted",
+            f"grant {operations} on {what} to {self.principal}",
+        )

@@ -230,7 +230,7 @@ def _ledger(engine: Engine) -> str:
             " `tidemark migrate --sql PIPELINE` prints",
         )
     with autocommit(engine) as cursor:
-        missing = ", ".join(missing_table_rights(cursor, RIGHTS))
+        missing = ", ".join(missing_table_rights(cursor, RIGHTS, ["r"]))
         user = find_rights(cursor, SCHEMAS[0]).user
     if missing:
         raise Wrong(
@@ -240,9 +240,9 @@ def _ledger(engine: Engine) -> str:
     return f"revision {newest()}, all rights"
 
 
-def missing_table_rights(cursor: Cursor, rights: Sequence[str]) -> list[str]:
-    """The ledger's tables on which the session's role lacks one of these rights."""
-    cursor.execute(query("missing_table_rights"), {"rights": [*rights]})
+def missing_table_rights(cursor: Cursor, rights: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    """The ledger's tables (kind r) or views (v) on which the session's role lacks a right."""
+    cursor.execute(query("missing_table_rights"), {"rights": [*rights], "kinds": [*kinds]})
     return [name for (name,) in cursor.fetchall()]
 
 

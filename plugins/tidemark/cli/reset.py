@@ -22,7 +22,7 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
 )
-from tidemark.model.plain import plain
+from tidemark.model.plain import age, plain
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
@@ -54,13 +54,6 @@ def _fate(one: "MemberHealth") -> str:
     return f"  fenced      {one.label}, holds {held}"
 
 
-def _time(seconds: int | None) -> str | None:
-    if seconds is None:
-        return None
-    days, rest = divmod(max(seconds, 0), 86_400)
-    return f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
-
-
 def _print_places(report: "ResetReport") -> None:
     """Each partition, from where to where, and how far from what Kafka still holds."""
     back = report.removed
@@ -76,7 +69,7 @@ def _print_places(report: "ResetReport") -> None:
                 report.offsets[at],
                 again,
                 back.margins[at],
-                _time(back.seconds.get(at)),
+                None if (left := back.seconds.get(at)) is None else age(left),
             )
             for at, again in report.read_again.items()
         ],

@@ -190,7 +190,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
-    yield "dead letters", one.dead_letters or None
+    yield "dead letters", f"{one.dead_letters:,}" if one.dead_letters else None
     yield "lag", one.lag
 
 

@@ -47,6 +47,7 @@ GAVE_UP = {
 HINTS = {
     "password authentication failed": "correct login and password of the connection",
     "no password supplied": "give the connection a password",
+    "permission denied for database": "GRANT CONNECT ON DATABASE to the connection's login",
     'database "': "correct the connection's schema (the database's name), or create the database",
     'role "': "correct the connection's login, or create the role",
     "no pg_hba.conf entry": "allow this host, user and database in the server's pg_hba.conf",

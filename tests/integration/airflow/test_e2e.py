@@ -19,7 +19,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.rest import WITHIN, WatchedAirflow
+from tests.support.rest import AirflowUnderTest
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import dump
@@ -44,7 +44,7 @@ WELL = {"open": "success", "drain": "success", "close": "success", "verdict": "s
 class World:
     """The worked example's region in the test stack: its topic, its target, its DAGs."""
 
-    def __init__(self, stack: LocalStack, api: WatchedAirflow) -> None:
+    def __init__(self, stack: LocalStack, api: AirflowUnderTest) -> None:
         self.api = api
         self.after: dict[str, list[dict[int, int]]] = {}
         """The places as each run left them."""
@@ -123,7 +123,7 @@ def _number(text: str) -> int | None:
 def world(stack: LocalStack, airflow: Airflow, dags: Path, admin: AdminClient) -> Iterator[World]:
     if TOPIC not in admin.list_topics(timeout=120).topics:
         create_topic(admin, NewTopic(TOPIC, PARTITIONS, 1))
-    api = WatchedAirflow(airflow)
+    api = AirflowUnderTest(airflow)
     for dag_id in ("flights", "flights_reset"):
         api.until_parsed(dag_id, dags)
         api.end_runs(dag_id)
@@ -248,7 +248,7 @@ def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     state = world.api.run("flights_reset", run_id, apply=True, why="the constraint is gone")
     assert (state, world.epoch()) == ("success", before + 1)
     world.api.clear("flights_reset", run_id, "reset", dry_run=False)
-    assert world.api.wait("flights_reset", run_id, WITHIN) == "success"
+    assert world.api.wait("flights_reset", run_id) == "success"
     assert world.epoch() == before + 1  # no other epoch followed: it only tells again what it did
 
 
@@ -293,7 +293,7 @@ def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, r
     )
     old = world.epoch()
     world.api.clear("flights", run_id, "drain", dry_run=False)
-    assert world.api.wait("flights", run_id, WITHIN) == "success"
+    assert world.api.wait("flights", run_id) == "success"
     assert world.epoch() == old + 1
     assert world.published(old) >= 2
     assert world.published(old + 1) > 0

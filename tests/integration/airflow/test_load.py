@@ -12,7 +12,7 @@ import httpx
 import psycopg2
 import pytest
 import yaml
-from tests.support.rest import WatchedAirflow
+from tests.support.rest import AirflowUnderTest
 from tests.support.waiting import until
 
 from tidemark.ledger.migrate import migrate
@@ -35,8 +35,8 @@ EACH = 5
 
 
 @pytest.fixture
-def api(airflow: Airflow) -> WatchedAirflow:
-    return WatchedAirflow(airflow)
+def api(airflow: Airflow) -> AirflowUnderTest:
+    return AirflowUnderTest(airflow)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def silent() -> Iterator[str]:
 
 @pytest.fixture
 def guest(
-    api: WatchedAirflow, dags: Path, warehouse: dict[str, Any], silent: str
+    api: AirflowUnderTest, dags: Path, warehouse: dict[str, Any], silent: str
 ) -> Iterator[dict[str, Any]]:
     """The DAG of a region in a ledger of its own; the ledger."""
     engine = connect(warehouse)
@@ -94,7 +94,7 @@ def waiting(cursor: Cursor) -> int:
     return int(found)
 
 
-def ask(airflow: Airflow, api: WatchedAirflow, path: str) -> httpx.Response:
+def ask(airflow: Airflow, api: AirflowUnderTest, path: str) -> httpx.Response:
     """One viewer's request."""
     query = {"dag_id": "guest"} if "/dag" in path else {}
     query |= {"to": "initial"} if "dry-run" in path else {}
@@ -105,7 +105,7 @@ def ask(airflow: Airflow, api: WatchedAirflow, path: str) -> httpx.Response:
 
 
 def test_airflow_answers_while_all_looks_wait(
-    airflow: Airflow, api: WatchedAirflow, guest: dict[str, Any]
+    airflow: Airflow, api: AirflowUnderTest, guest: dict[str, Any]
 ) -> None:
     """B21, G115: no session of its database and no thread of its server waits with them."""
     paths = ROUTES * EACH
@@ -116,7 +116,7 @@ def test_airflow_answers_while_all_looks_wait(
         until(lambda: waiting(cursor))
         beside = 0
         while not all(one.done() for one in asked):
-            api.get("dags", limit=50)  # raises unless it is answered with 200
+            api.http.get("/api/v2/dags", params={"limit": 50}).raise_for_status()
             beside += 1
     assert beside > 0
     answers = [one.result() for one in asked]

@@ -39,7 +39,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
     for line in (
         f"region {region.region}: rewind, dry run",
         "epoch       1 -> 2",
-        "head        batch 3 -> 1; 2 batches go",
+        "head        batch 3 -> 1; 2 batches are removed",
         f"removed     {rows} rows of public.records, {dead_letters} dead letters",
         "Kafka       the group's offsets go back with the ledger's, by",
     ):
@@ -72,7 +72,7 @@ def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None
 
 def test_a_rewind_to_the_initial_state_empties_the_target(region: World) -> None:
     told = tidemark("reset", region.region, "--to", "initial", "--apply").stdout
-    assert "head        batch 3 -> 0, the initial state; 3 batches go" in told
+    assert "head        batch 3 -> 0, the initial state; 3 batches are removed" in told
     assert f"region {region.region}: rewind\n" in told
     assert (region.rows(), region.dead_letters()) == ([], [])
     assert set(region.kafka_offsets().values()) == {0}

@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,7 +29,6 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.support.documents import ROOT, blocks
-from tests.support.findings import found_in
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.roles import ROLES, RoleWorld, granted
 from tests.support.sent import sent_to
@@ -36,7 +36,8 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.check.findings import State
+from tidemark.check._logins import login_findings
+from tidemark.check.findings import Finding, State
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
@@ -331,25 +332,42 @@ def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
         assert kept.value.args[0].name() == TOPIC_FORBIDDEN
 
 
-def test_a_check_names_the_acl_that_a_login_lacks(roles: RoleWorld) -> None:
-    """Of executors and readers, asked by their own logins."""
+LACKING = [
+    ("executor", ResourceType.TOPIC, AclOperation.READ, "READ"),
+    ("executor", ResourceType.TOPIC, AclOperation.ANY, "DESCRIBE and READ"),
+    ("reader", ResourceType.TOPIC, AclOperation.ANY, "DESCRIBE"),
+    ("reader", ResourceType.GROUP, AclOperation.ANY, "DESCRIBE"),
+]
+
+
+@pytest.mark.parametrize(("role", "kind", "operation", "needed"), LACKING)
+def test_a_check_names_the_acl_that_a_login_lacks(
+    roles: RoleWorld, role: str, kind: ResourceType, operation: AclOperation, needed: str
+) -> None:
+    """S01: and no ACL of another login, where Kafka tells nothing but that it forbids."""
     roles.run("first")
-
-    def states() -> dict[str, State]:
-        found = found_in(roles, roles.connections)["the other logins"]
-        return {one.check: one.state for one in found if one.check.startswith("Kafka")}
-
-    executors, readers = "Kafka login of executors", "Kafka login of readers"
-    assert states() == {executors: State.ok, readers: State.ok}
+    of_logins = {"executor": "may read and describe 1 topic",
+                 "reader": "may describe 1 topic and the group"}  # fmt: skip
+    assert {name: found_of(roles, name).fact for name in of_logins} == of_logins
+    is_topic = kind is ResourceType.TOPIC
+    name = roles.topic if is_topic else roles.group.group_id
+    gone = AclBindingFilter(kind, name, ResourcePatternType.LITERAL, f"User:tidemark_{role}", None,
+                            operation, AclPermissionType.ALLOW)  # fmt: skip
     admin = AdminClient({"bootstrap.servers": roles.kafka})
-    for user, kind, name, operation in (
-        ("tidemark_executor", ResourceType.TOPIC, roles.topic, AclOperation.READ),
-        ("tidemark_reader", ResourceType.GROUP, roles.group.group_id, AclOperation.DESCRIBE),
-    ):
-        gone = AclBindingFilter(kind, name, ResourcePatternType.LITERAL, f"User:{user}", None,
-                                operation, AclPermissionType.ALLOW)  # fmt: skip
-        assert len(admin.delete_acls([gone])[gone].result(120)) == 1
-    until(lambda: states() == {executors: State.failed, readers: State.failed})
+    assert admin.delete_acls([gone])[gone].result(120)
+    until(lambda: found_of(roles, role).state is not State.ok)
+    what = f"topic {name}" if is_topic else f"group {name}"
+    found = found_of(roles, role)
+    assert found.remedy == f"grant {needed} on {what} to User:tidemark_{role}"
+    assert found.state is (State.failed if role == "executor" else State.warned)
+
+
+def found_of(world: RoleWorld, role: str) -> Finding:
+    """What a check says of the role's login in Kafka."""
+    environment = dict(one.to_env() for one in world.connections.values())
+    look_up = partial(Connection.from_env, environ=environment)
+    found = {one.check: one for one in login_findings(world.pipeline, look_up)}
+    return found[f"Kafka login of {role}s"]
 
 
 def commit(config: dict[str, str], world: RoleWorld) -> None:

@@ -146,7 +146,7 @@ def _run_in_airflow(newcomer: Newcomer) -> None:
     api = _find_in_airflow(newcomer)
     newcomer.run(NEW_RECORDS)
     api.trigger("clicks", "new_records")
-    assert api.wait("clicks", "new_records", 600) == "success", api.tasks("clicks", "new_records")
+    assert api.wait("clicks", "new_records") == "success", api.tasks("clicks", "new_records")
     (target,) = json.loads(newcomer.run("tidemark status clicks -o json"))["targets"]
     assert target["ledger"] == 905
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
+from tests.support.region import postgres_connection
 from tests.support.replica import Pair
 from tests.support.sharing import worker
 from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.check._logins import login_findings
+from tidemark.check.findings import State
 from tidemark.ledger.ledger import Ledger
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.postgres.transaction import connect
@@ -72,3 +76,22 @@ def stands_by(world: World, pair: Pair) -> None:
         session.cursor() as cursor,
     ):
         cursor.execute("DELETE FROM public.records")
+
+
+def test_a_check_tells_the_primary_from_its_standby(
+    kafka: str, pair: Pair, topic: Callable[..., str], group: str
+) -> None:
+    """S01: executors write, readers may look at either."""
+    world = World(kafka, pair.parameters, topic(), group)
+    world.produce(1)
+    world.run("first")
+    until(pair.is_level)
+    standby = replace(postgres_connection(pair.replica.parameters()), conn_id="standby")
+    world.settings |= {"executors": {"warehouse": "standby"}, "readers": {"warehouse": "standby"}}
+    known = world.connections | {"standby": standby}
+    executors, readers = login_findings(world.pipeline, known.__getitem__)
+    assert (executors.state, executors.remedy) == (
+        State.failed,
+        "let standby name the host, port and database of tidemark_warehouse",
+    )
+    assert readers.state is State.ok
