@@ -60,17 +60,17 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/zizmor --quiet --offline .github/workflows
 
 generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards, rooms
-	@$(BIN)/python -m scripts.configuration_docs --write
-	@$(BIN)/python -m scripts.error_docs --write
-	@$(BIN)/python -m scripts.wrong_files --write
-	@$(BIN)/python -m scripts.output_schemas --write
-	@$(BIN)/python -m scripts.guards --write
-	@$(BIN)/python -m scripts.rooms --write
-	@$(BIN)/python -m scripts.model_seeds --write
+	@$(BIN)/python -m scripts.docs.configuration --write
+	@$(BIN)/python -m scripts.docs.errors --write
+	@$(BIN)/python -m scripts.docs.wrong_files --write
+	@$(BIN)/python -m scripts.docs.output_schemas --write
+	@$(BIN)/python -m scripts.docs.guards --write
+	@$(BIN)/python -m scripts.docs.rooms --write
+	@$(BIN)/python -m scripts.docs.model_seeds --write
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
-	@$(BIN)/python -m scripts.docs_site $(REPOSITORY)
+	@$(BIN)/python -m scripts.docs.site $(REPOSITORY)
 
 release-check: $(READY) ## Install the built packages in clean environments and try them: half an hour
 	@$(BIN)/python -m scripts.release_check

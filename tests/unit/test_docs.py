@@ -5,9 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from scripts import configuration_docs, error_docs, guards, model_seeds
-from scripts.configuration_facts import JSON_OF_TYPES, SAMPLES
-from scripts.guards import named, with_tiers, written_at, written_in
+from scripts.docs import configuration, errors, guards, model_seeds
+from scripts.docs.configuration_facts import JSON_OF_TYPES, SAMPLES
+from scripts.docs.guards import named, with_tiers, written_at, written_in
 from tests.faults import seeded
 from tests.faults.seeded import Seed
 from tests.support.documents import (
@@ -90,12 +90,12 @@ def test_every_command_parses(text: str) -> None:
 
 
 def test_the_table_of_errors_is_what_the_code_says() -> None:
-    page = error_docs.PAGE.read_text()
-    assert page == error_docs.with_table(page), WRITE
+    page = errors.PAGE.read_text()
+    assert page == errors.with_table(page), WRITE
 
 
 def test_the_text_of_each_case_is_the_one_in_the_snapshot() -> None:
-    assert error_docs.TEXTS.read_text() == error_docs.texts(), WRITE
+    assert errors.TEXTS.read_text() == errors.texts(), WRITE
 
 
 OF_OTHERS = ("TIDEMARK_", "SPARK_", "HADOOP_", "OTEL_", "OPENLINEAGE_", "NO_COLOR")
@@ -119,7 +119,7 @@ def test_every_reason_of_a_dead_letter_is_described() -> None:
 
 
 def test_the_configuration_reference_is_what_the_code_says() -> None:
-    assert configuration_docs.PAGE.read_text() == configuration_docs.page(), WRITE
+    assert configuration.PAGE.read_text() == configuration.page(), WRITE
 
 
 @pytest.mark.parametrize("name", JSON_OF_TYPES)

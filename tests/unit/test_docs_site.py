@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripts import docs_site, site_pages
-from scripts.reference_pages import reference_pages
-from scripts.site_pages import ROOT, copy_pages
+from scripts.docs import site, site_pages
+from scripts.docs.reference_pages import reference_pages
+from scripts.docs.site_pages import ROOT, copy_pages
 
 from tidemark.cli.main import COMMANDS
 from tidemark.views.metrics import metrics_of
@@ -23,8 +23,8 @@ def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The site, without what npm would fetch; Python's docstrings take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.param:
-            patch.setattr(docs_site, "reference_pages", _without_python)
-        return docs_site.build(tmp_path_factory.mktemp("site"), None, with_scripts=False)
+            patch.setattr(site, "reference_pages", _without_python)
+        return site.build(tmp_path_factory.mktemp("site"), None, with_scripts=False)
 
 
 def test_every_page_is_there_and_can_be_searched(html: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_link_that_leads_nowhere_is_an_error(
         (to / "demo.md").write_text("# Demo\n\n" + "".join(f"[x]({one})\n" for one in BROKEN))
         return names
 
-    monkeypatch.setattr(docs_site, "copy_pages", copy)
-    monkeypatch.setattr(docs_site, "reference_pages", _without_python)
+    monkeypatch.setattr(site, "copy_pages", copy)
+    monkeypatch.setattr(site, "reference_pages", _without_python)
     with pytest.raises(subprocess.CalledProcessError):
-        docs_site.build(tmp_path / "site", None, with_scripts=False)
+        site.build(tmp_path / "site", None, with_scripts=False)
     told = capfd.readouterr().err
     assert [one for one in BROKEN if f"'{one}'" not in told] == []
     assert told.count("WARNING") == len(BROKEN)

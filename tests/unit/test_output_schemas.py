@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 from jsonschema import Draft202012Validator, SchemaError, ValidationError
-from scripts.output_schemas import FOLDER, schemas, text
+from scripts.docs.output_schemas import FOLDER, schemas, text
 from tests.support.schemas import OPTIONS, schema_name, validate
 
 from tidemark.cli.main import app

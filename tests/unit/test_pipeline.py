@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from scripts import wrong_files
+from scripts.docs import wrong_files
 
 from tidemark.model.plan import Bounds
 from tidemark.settings.decode import Metadata

@@ -3,8 +3,8 @@
 import ast
 
 import pytest
-from scripts import rooms
-from scripts.rooms import Room, doors_of, modules_of
+from scripts.docs import rooms
+from scripts.docs.rooms import Room, doors_of, modules_of
 
 ALL = rooms.rooms()
 ENTRIES = {"errors", "daemon", "testing", "otel", "migrations"}

@@ -1,4 +1,4 @@
-"""Write docs/configuration.md from the code: `python -m scripts.configuration_docs --write`.
+"""Write docs/configuration.md from the code: `python -m scripts.docs.configuration --write`.
 
 Keys, types, defaults and meanings are those of the pydantic types in tidemark.settings, the rest
 comes from the constants that the code itself uses. Without --write the page goes to stdout.
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from scripts import configuration_facts
-from scripts.markdown_pieces import table
+from scripts.docs import configuration_facts
+from scripts.docs.markdown_pieces import table
 
 from tidemark.settings.pipeline import Pipeline
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
 INTRODUCTION = """\
 # Configuration
 
 This page is written from the code. Change the code, then run
-`.venv/bin/python -m scripts.configuration_docs --write`.
+`.venv/bin/python -m scripts.docs.configuration --write`.
 
 One YAML file describes one pipeline. Beside it is a DAG file of a few lines:
 [dags/flights.yaml](../dags/flights.yaml) and [dags/flights.py](../dags/flights.py) are the worked

@@ -1,6 +1,6 @@
 """What is written of the errors: their table in docs/errors.md, and the text of each case.
 
-`python -m scripts.error_docs --write` writes both; without it the texts go to stdout.
+`python -m scripts.docs.errors --write` writes both; without it the texts go to stdout.
 """
 
 import importlib
@@ -16,14 +16,14 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from scripts.markdown_pieces import between, table
+from scripts.docs.markdown_pieces import between, table
 
 import tidemark
 import tidemark_local
 from tidemark.errors import TidemarkError, by_code
 from tidemark.protocol.removal import Removal
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "errors.md"
 TEXTS = ROOT / "tests" / "unit" / "error_texts.txt"
 MARKS = ("<!-- errors:start -->\n", "<!-- errors:end -->")

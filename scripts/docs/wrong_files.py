@@ -1,7 +1,8 @@
 """What a person is told of each wrong pipeline file: tests/unit/wrong_files.txt.
 
 A line of the file is what differs from a pipeline that is right, as YAML; null removes a section.
-Below it stands what `Pipeline.load` says. `python -m scripts.wrong_files --write` writes that anew.
+Below it stands what `Pipeline.load` says. `python -m scripts.docs.wrong_files --write` writes that
+anew.
 """
 
 import sys
@@ -14,7 +15,7 @@ import yaml
 from tidemark.settings.errors import PipelineFaults
 from tidemark.settings.pipeline import Pipeline
 
-FILE = Path(__file__).resolve().parents[1] / "tests" / "unit" / "wrong_files.txt"
+FILE = Path(__file__).resolve().parents[2] / "tests" / "unit" / "wrong_files.txt"
 RIGHT = """\
 region: flights
 kafka: {connection: k, topics: [flights]}

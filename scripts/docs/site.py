@@ -1,6 +1,6 @@
 """The docs site, in .tidemark/site/html: it opens from the disk and loads nothing from elsewhere.
 
-`python -m scripts.docs_site [REPOSITORY]`, which `make docs` calls; with the repository's address,
+`python -m scripts.docs.site [REPOSITORY]`, which `make docs` calls; with the repository's address,
 links to its files lead there. A warning is an error: a link or an anchor that leads nowhere.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from scripts.reference_pages import reference_pages
-from scripts.site_pages import ROOT, copy_pages
-from scripts.site_scripts import CACHE, MERMAID, WORKER, have_scripts
+from scripts.docs.reference_pages import reference_pages
+from scripts.docs.site_pages import ROOT, copy_pages
+from scripts.docs.site_scripts import CACHE, MERMAID, WORKER, have_scripts
 
 SITE = ROOT / ".tidemark" / "site"
 SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'

@@ -1,6 +1,7 @@
 """The table of the models' seeded bugs in docs/testing.md: what each is found as, in which tier.
 
-`python -m scripts.model_seeds --write` writes it from the tests' source, which is read and not run.
+`python -m scripts.docs.model_seeds --write` writes it from the tests' source, which is read and not
+run.
 """
 
 import ast
@@ -8,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.guards import REST, ROOT, TEST, written_in
-from scripts.markdown_pieces import between, table
+from scripts.docs.guards import REST, ROOT, TEST, written_in
+from scripts.docs.markdown_pieces import between, table
 
 PAGE = ROOT / "docs" / "testing.md"
 MODELS = ROOT / "tests" / "model"

@@ -1,8 +1,8 @@
 """Draw what a run does while it drains some batches, as SVG, from the spans of its trace.
 
 `OTEL_TRACES_EXPORTER=console tidemark run FILE > trace.txt` writes the spans; then
-`python -m scripts.trace_picture "before=trace.txt" "now=other.txt" > picture.svg` draws a lane for
-each step, for each file as many milliseconds, from where its fifth batch is drained.
+`python -m scripts.docs.trace_picture "before=trace.txt" "now=other.txt" > picture.svg` draws a lane
+for each step, for each file as many milliseconds, from where its fifth batch is drained.
 """
 
 import json

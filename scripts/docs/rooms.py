@@ -1,7 +1,7 @@
 """The table of rooms in CONTRIBUTING.md: what each is for, its doors, and what it may not do.
 
-`python -m scripts.rooms --write` makes it of the docstrings of the rooms' packages, from the ground
-up, as the linter's layers are. A door is a module that another room imports.
+`python -m scripts.docs.rooms --write` makes it of the docstrings of the rooms' packages, from the
+ground up, as the linter's layers are. A door is a module that another room imports.
 """
 
 import sys
@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import grimp
-from scripts.markdown_pieces import between, table
+from scripts.docs.markdown_pieces import between, table
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "CONTRIBUTING.md"
 PACKAGE = ROOT / "plugins" / "tidemark"
 MARKS = ("<!-- rooms:start -->\n", "<!-- rooms:end -->")

@@ -1,7 +1,7 @@
 """The table of guards in docs/guards.md: in which tier its tests and seeded bugs stand.
 
-`python -m scripts.guards --write` writes the tiers as the tests' marks say. Nothing is imported:
-the tests' source is read.
+`python -m scripts.docs.guards --write` writes the tiers as the tests' marks say. Nothing is
+imported: the tests' source is read.
 """
 
 import ast
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guards.md"
 SEEDED = ROOT / "tests" / "faults" / "test_seeded_bugs.py"
 ROW = re.compile(r"^\| G\d+ \|")

@@ -1,4 +1,4 @@
-"""Write docs/schemas from the code: `python -m scripts.output_schemas --write`.
+"""Write docs/schemas from the code: `python -m scripts.docs.output_schemas --write`.
 
 One JSON schema for the `-o json` output of each command: of the dataclasses that it prints, and
 what the command adds to them; and one for the error in its place. Without --write they go to
@@ -48,7 +48,7 @@ Schema = dict[str, Any]
 Parts = Mapping[str, Any]
 """The type of each part, by its name."""
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
 CONFIG = ConfigDict(
     extra="forbid", use_attribute_docstrings=True, json_schema_serialization_defaults_required=True

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.markdown_pieces import assigned, filled, spelled, table
+from scripts.docs.markdown_pieces import assigned, filled, spelled, table
 
 from tidemark.decode import registry
 from tidemark.decode.port import MAX_VALUE_BYTES
@@ -22,7 +22,7 @@ from tidemark.spark.records import row_schema
 from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 
-SESSION = Path(__file__).resolve().parents[1] / "plugins" / "tidemark" / "spark" / "session.py"
+SESSION = Path(__file__).resolve().parents[2] / "plugins" / "tidemark" / "spark" / "session.py"
 
 JSON_OF_TYPES: dict[str, tuple[str, str]] = {
     "boolean": ("true", "`true` or `false`"),

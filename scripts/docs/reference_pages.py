@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer.main
-from scripts.markdown_pieces import filled, table
+from scripts.docs.markdown_pieces import filled, table
 
 from tidemark.cli.errors import exit_codes
 from tidemark.cli.main import app

@@ -1,0 +1,1 @@
+"""What is made from the code: pages, tables and pictures of the docs, and what tests compare."""
