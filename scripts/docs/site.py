@@ -1,22 +1,36 @@
 """The docs site, in .tidemark/site/html: it opens from the disk and loads nothing from elsewhere.
 
 `python -m scripts.docs.site [REPOSITORY]`, which `make docs` calls; with the repository's address,
-links to its files lead there. A warning is an error: a link or an anchor that leads nowhere.
+links to its files lead there. A warning is an error: a link or an anchor that leads nowhere. Its
+pages are those of docs/ and of the project's folder, with links that hold there, and those that are
+made of the code. What they load of others is fetched once by npm, pinned, and part of the site.
 """
 
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from scripts.docs.reference_pages import reference_pages
-from scripts.docs.site_pages import ROOT, copy_pages
-from scripts.docs.site_scripts import CACHE, MERMAID, WORKER, have_scripts
 
+ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / ".tidemark" / "site"
+CACHE = Path.home() / ".cache" / "tidemark" / "site"
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+"""Pages of the project's folder, by their name in the site."""
 SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 """What the theme's plugin `offline` puts into pages."""
 FENCE = {
@@ -24,6 +38,41 @@ FENCE = {
     "class": "mermaid",
     "format": "!!python/name:pymdownx.superfences.fence_code_format",
 }
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|`[^`]*`)*)\]\(([^)\s]+)\)")
+_CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`(?!\]\())", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A file of an npm package."""
+
+    package: str
+    version: str
+    member: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the site."""
+        return f"{self.package}-{self.version}.js"
+
+
+MERMAID = Script(
+    "mermaid",
+    "11.12.2",
+    "dist/mermaid.min.js",
+    "d0830a6c05546e9edb8fe20a8f545f3e0dc7c4c3134d584bad9c13a99d7a71e0",
+)
+"""Draws the diagrams. From 11.13 on it names arrowheads as the theme's colours don't expect."""
+
+WORKER = Script(
+    "iframe-worker",
+    "1.0.4",
+    "shim/index.js",
+    "e8e412dbcfea9b7e31b5ffa288d7b6035915e714c542f4176a0cdbe262fc9609",
+)
+"""Lets the search work in pages that are opened from the disk."""
 
 
 def build(site: Path, repository: str | None, *, with_scripts: bool) -> Path:
@@ -77,6 +126,69 @@ def _without_cdn(html: Path, *, with_scripts: bool) -> None:
     own = f'<script src="{WORKER.name}"></script>' if with_scripts else ""
     for page in html.glob("*.html"):
         page.write_text(page.read_text().replace(SHIM, own))
+
+
+def copy_pages(to: Path, repository: str | None) -> set[str]:
+    """All pages and pictures are in the folder; the names of the pages.
+
+    A link to a file of the repository leads there, if it is known where that is; else it is text.
+    """
+    pages = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")} | OUTSIDE
+    for source, name in pages.items():
+        text = (ROOT / source).read_text()
+        (to / name).write_text(_relinked(text, Path(source).parent, pages, repository))
+    for picture in [*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]:
+        shutil.copy(picture, to)
+    return set(pages.values())
+
+
+def _relinked(text: str, folder: Path, pages: dict[str, str], repository: str | None) -> str:
+    def target(match: re.Match[str]) -> str:
+        mark, label, link = match.groups()
+        file, hash_, anchor = link.partition("#")
+        if "://" in link or not file:
+            return match[0]
+        path = (ROOT / folder / file).resolve().relative_to(ROOT).as_posix()
+        if path in pages:
+            return f"{mark}[{label}]({pages[path]}{hash_}{anchor})"
+        if mark:
+            return f"![{label}]({Path(path).name})"
+        return f"[{label}]({repository}/blob/main/{path})" if repository else label
+
+    parts = _CODE.split(text)
+    return "".join(
+        part
+        if part.startswith(("```", "`")) or part.lstrip().startswith("```")
+        else _LINK.sub(target, part)
+        for part in parts
+    )
+
+
+def have_scripts(scripts: Sequence[Script] = (MERMAID, WORKER)) -> bool:
+    """Whether they are in CACHE; they are fetched if npm is there.
+
+    Raises:
+        SystemExit: what was fetched is not what is pinned.
+    """
+    return all((CACHE / one.name).exists() or _fetch(one) for one in scripts)
+
+
+def _fetch(script: Script) -> bool:
+    npm = shutil.which("npm")
+    if npm is None:
+        return False
+    with TemporaryDirectory() as folder:
+        named = f"{script.package}@{script.version}"
+        command = [npm, "pack", "--silent", named]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603 -- pinned
+        archive = Path(folder) / f"{script.package}-{script.version}.tgz"
+        shutil.unpack_archive(archive, folder, filter="data")
+        content = (Path(folder) / "package" / script.member).read_bytes()
+    if hashlib.sha256(content).hexdigest() != script.sha256:
+        raise SystemExit(f"tidemark: npm's {named} is not the one that is pinned")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE / script.name).write_bytes(content)
+    return True
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripts.docs import site, site_pages
+from scripts.docs import site
 from scripts.docs.reference_pages import reference_pages
-from scripts.docs.site_pages import ROOT, copy_pages
+from scripts.docs.site import ROOT, copy_pages
 
 from tidemark.cli.main import COMMANDS
 from tidemark.views.metrics import metrics_of
@@ -84,7 +84,7 @@ def test_links_to_files_lead_to_the_repository_if_it_is_known(tmp_path: Path) ->
     assert "](../" not in page
     assert "](docs/" not in (tmp_path / "index.md").read_text()
     assert (tmp_path / "run.svg").exists()
-    assert set(site_pages.OUTSIDE.values()) <= {path.name for path in tmp_path.iterdir()}
+    assert set(site.OUTSIDE.values()) <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_reference_has_every_command_and_metric() -> None:
