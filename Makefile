@@ -73,7 +73,7 @@ docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is 
 	@$(BIN)/python -m scripts.docs.site $(REPOSITORY)
 
 release-check: $(READY) ## Install the built packages in clean environments and try them: half an hour
-	@$(BIN)/python -m scripts.release_check
+	@$(BIN)/python -m scripts.release.check
 
 WHAT := peers
 BENCHES := peers slope decode in_flight ledger width upsert workers small_batches start verify
@@ -100,10 +100,10 @@ lock: $(READY) ## Resolve the newest versions: requirements.lock for developers,
 	@$(RESOLVE) --constraint requirements.lock -o requirements.txt
 
 audit: $(READY) ## Ask the package index for known vulnerabilities of what requirements.lock names
-	@$(BIN)/python -m scripts.audit
+	@$(BIN)/python -m scripts.release.audit
 
 bill: $(READY) ## Write dist/sbom.cdx.json and dist/licences.md: what an installation is made of
-	@$(BIN)/python -m scripts.bill
+	@$(BIN)/python -m scripts.release.bill
 
 clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	@for pids in .tidemark/*/pids .tidemark/pids; do \

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from scripts import release_environment, release_image, release_pythons
+from scripts.release.environment import BRINGS
+from scripts.release.image import copied, let_through
+from scripts.release.pythons import PYTHONS
 from tests.conftest import OLD_POSTGRES
 
 import tidemark
@@ -93,8 +95,8 @@ def test_the_chart_has_the_airflow_that_is_tested() -> None:
 def test_what_is_tried_is_what_the_project_promises() -> None:
     """B11: all extras but none of development, and each Python that the project names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert set(release_environment.BRINGS) == set(project["project"]["optional-dependencies"])
-    oldest, newest = release_pythons.PYTHONS[0], release_pythons.PYTHONS[-1]
+    assert set(BRINGS) == set(project["project"]["optional-dependencies"])
+    oldest, newest = PYTHONS[0], PYTHONS[-1]
     after = int(newest.partition(".")[2]) + 1
     assert project["project"]["requires-python"] == f">={oldest},<3.{after}"
 
@@ -141,12 +143,11 @@ def test_the_spark_that_is_promised_is_tested() -> None:
 
 def test_each_python_that_is_promised_is_tested() -> None:
     """G137: by `make quick` and a run from Kafka to Postgres, each night."""
-    pythons = release_pythons.PYTHONS
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     named = re.findall(r"Python :: ([\d.]+)", "\n".join(classifiers))
     [matrix] = re.findall(r"python: (\[.*\])", NIGHTLY)
-    assert tuple(named) == tuple(json.loads(matrix)) == pythons
-    assert told("Python")[1] == f"{pythons[0]} to {pythons[-1]}"
+    assert tuple(named) == tuple(json.loads(matrix)) == PYTHONS
+    assert told("Python")[1] == f"{PYTHONS[0]} to {PYTHONS[-1]}"
 
 
 def test_each_postgres_that_is_promised_is_tested() -> None:
@@ -164,7 +165,7 @@ def test_the_image_copies_what_its_wheel_is_made_of() -> None:
     """B11: and .dockerignore lets it through."""
     made = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     needed = {*made["wheel"]["packages"], *made["wheel"]["force-include"], "README.md", "LICENSE"}
-    sources = {source for source, _ in release_image.copied(ROOT / "Dockerfile")}
+    sources = {source for source, _ in copied(ROOT / "Dockerfile")}
     assert {
         one for one in needed if not any(_is_within(one, source) for source in sources)
     } == set()
@@ -184,15 +185,15 @@ def _is_within(path: str, folder: str) -> bool:
 @pytest.mark.parametrize("image", IMAGES)
 def test_nothing_that_an_image_copies_is_ignored(image: str) -> None:
     """B11"""
-    sources = [source for source, _ in release_image.copied(ROOT / image)]
+    sources = [source for source, _ in copied(ROOT / image)]
     assert sources
-    assert [source for source in sources if not release_image.let_through(source)] == []
+    assert [source for source in sources if not let_through(source)] == []
 
 
 def test_an_image_gets_no_secret_and_no_history() -> None:
     """B11"""
     names = (".env", ".git", ".tidemark", "tests")
-    assert not any(release_image.let_through(name) for name in names)
+    assert not any(let_through(name) for name in names)
 
 
 def test_the_chart_gives_a_driver_room_and_time_wherever_it_runs() -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from scripts import audit, bill
+from scripts.release import audit, bill
 
 ROOT = Path(__file__).resolve().parents[2]
 

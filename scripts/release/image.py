@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from scripts.release_command import ROOT
+from scripts.release.command import ROOT
 
 
 def copied(dockerfile: Path) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.release_command import ROOT, WORK, Broken, fetch, run
+from scripts.release.command import ROOT, WORK, Broken, fetch, run
 
 import tidemark
 

@@ -4,7 +4,7 @@
 Tidemark names and that can be had here: without extras, with each by itself, with all. There it
 asks for help, imports every module, and, from the wheel with all extras, takes records from Kafka
 to Postgres in an empty folder. Pythons that can't be had are named at the end; they are no failure.
-`python -m scripts.release_check 3.13 3.14` tries these alone.
+`python -m scripts.release.check 3.13 3.14` tries these alone.
 """
 
 import os
@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from zipfile import ZipFile
 
-from scripts.release_command import ROOT, WORK, Broken, fetch, run, step
-from scripts.release_environment import BRINGS, Environment
-from scripts.release_image import context
-from scripts.release_pythons import PYTHONS, available
+from scripts.release.command import ROOT, WORK, Broken, fetch, run, step
+from scripts.release.environment import BRINGS, Environment
+from scripts.release.image import context
+from scripts.release.pythons import PYTHONS, available
 
 import tidemark
 

@@ -1,14 +1,15 @@
-"""Ask the package index for known vulnerabilities: `python -m scripts.audit [REQUIREMENTS]`.
+"""Ask the package index for known vulnerabilities: `python -m scripts.release.audit [FILE]`.
 
-pip-audit asks the index's own service for each version; uv fetches it. Exits with 1 where there are
-any, and with 0 and a line that says so where nobody could be asked: that is no good news.
+FILE is requirements.lock by default. pip-audit asks the index's own service for each version; uv
+fetches it. Exits with 1 where there are any, and with 0 and a line that says so where nobody could
+be asked: that is no good news.
 """
 
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TOOL = "pip-audit==2.10.1"
 FOUND, CLEAN, SKIPPED = "Found ", "No known vulnerabilities found", "could not be audited"
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.release_command import Broken, fetch, last_line, run
+from scripts.release.command import Broken, fetch, last_line, run
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ASK = "import sys; print('%d.%d' % sys.version_info[:2])"

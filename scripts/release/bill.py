@@ -1,4 +1,4 @@
-"""Write what an installation is made of: `python -m scripts.bill [FOLDER]`, dist by default.
+"""Write what an installation is made of, to dist: `python -m scripts.release.bill [FOLDER]`.
 
 sbom.cdx.json is CycloneDX 1.5 with a hash of each file that may be installed; licences.md names
 each package's licence, as its own metadata do. Both are of what requirements.txt
@@ -16,7 +16,7 @@ from typing import Any
 
 import tidemark
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "not stated"
 _CLASSIFIER = "License :: "
 
