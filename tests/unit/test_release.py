@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from scripts.release.environment import BRINGS
-from scripts.release.image import copied, let_through
-from scripts.release.pythons import PYTHONS
+from scripts.release.check import copied, let_through
+from scripts.release.environment import BRINGS, PYTHONS
 from tests.conftest import OLD_POSTGRES
 
 import tidemark
