@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from psycopg2 import sql
 from rich.console import Console
 from scripts.attempt import Attempt, Run
-from scripts.flight_data import PARTITIONS, Record, create_topic, records, replay
+from scripts.demo.flight_data import PARTITIONS, Record, create_topic, records, replay
 from scripts.usage import Usage, measure
 
 from tidemark.settings.sections import BatchSettings

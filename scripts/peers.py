@@ -13,8 +13,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
 from scripts.attempt import Attempt
 from scripts.bench import EXAMPLE, ROOT, USUAL, Bench, console
-from scripts.flight_data import create_topic, replay
-from scripts.flight_formats import avro_flights
+from scripts.demo.flight_data import create_topic, replay
+from scripts.demo.flight_formats import avro_flights
 from scripts.usage import Usage
 
 from tidemark.settings.fields import arrow_schema

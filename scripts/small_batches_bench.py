@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from scripts.bench_stack import stack_of
-from scripts.flight_data import Record, produce, records
+from scripts.demo.flight_data import Record, produce, records
 
 from tidemark.admin.run import run
 from tidemark.cli.project import connections_of, find_pipeline

@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 from scripts.bench_stack import stack_of
-from scripts.flight_data import create_topic, records, replay
+from scripts.demo.flight_data import create_topic, records, replay
 from scripts.usage import Usage, measure
 
 from tidemark_local.stack import LocalStack

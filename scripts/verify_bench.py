@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 from scripts.bench_stack import stack_of
-from scripts.flight_data import records
+from scripts.demo.flight_data import records
 from scripts.usage import Usage, measure
 
 from tidemark.cli.project import connections_of, find_pipeline

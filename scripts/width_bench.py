@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rich.console import Console
 from rich.table import Table
 from scripts.bench_stack import stack_of
-from scripts.demo_steps import wait_for
-from scripts.flight_data import records
+from scripts.demo.flight_data import records
+from scripts.demo.steps import wait_for
 from scripts.usage import tree_cpu
 
 from tidemark.admin.run import close_run

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from scripts.airflow_api import AirflowApi
+from scripts.demo.airflow_api import AirflowApi
 from tests.support.waiting import until
 
 from tidemark_local._airflow import Airflow

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 import yaml
-from scripts.flight_data import PARTITIONS, Record, records
+from scripts.demo.flight_data import PARTITIONS, Record, records
 from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection, rows_of
 

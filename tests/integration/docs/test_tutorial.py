@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from scripts.airflow_api import AirflowApi
+from scripts.demo.airflow_api import AirflowApi
 from tests.support.documents import ROOT, Block, blocks
 
 from tidemark_local.stack import LocalStack

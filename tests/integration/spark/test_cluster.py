@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from scripts.flight_data import PARTITIONS
+from scripts.demo.flight_data import PARTITIONS
 from tests.support.spark_cluster import (
     Flights,
     command_lines,

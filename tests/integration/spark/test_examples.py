@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from scripts.demo_example import Example
-from scripts.example_place import Place
-from scripts.orders_cdc import OrdersCdc
-from scripts.payments_avro import PaymentsAvro
+from scripts.demo.example import Example
+from scripts.demo.example_place import Place
+from scripts.demo.orders_cdc import OrdersCdc
+from scripts.demo.payments_avro import PaymentsAvro
 from tests.support.commands import answer, tidemark
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.registry import KnownRegistry, registry

@@ -1,8 +1,8 @@
-"""Draw the newest runs of a region as SVG, from its ledger: `python -m scripts.run_picture NAME`.
+"""Draw a region's newest runs as SVG, from its ledger: `python -m scripts.demo.run_picture NAME`.
 
 A lane is a driver; a box is a batch that it had a part in, pale if a rewind took it back. The
 picture in the README is made by this from the ledger that `make demo` leaves:
-`python -m scripts.run_picture flights > docs/run.svg`, before `make down`.
+`python -m scripts.demo.run_picture flights > docs/run.svg`, before `make down`.
 """
 
 import sys

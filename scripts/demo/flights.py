@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from rich.panel import Panel
 from rich.table import Table
-from scripts.airflow_api import AirflowApi
-from scripts.demo_drivers import drivers, kill_drivers
-from scripts.demo_steps import console, step, wait_for
-from scripts.demo_warehouse import Warehouse
-from scripts.flight_data import create_topic, records, replay
-from scripts.proof import Proof, prove
+from scripts.demo.airflow_api import AirflowApi
+from scripts.demo.drivers import drivers, kill_drivers
+from scripts.demo.flight_data import create_topic, records, replay
+from scripts.demo.proof import Proof, prove
+from scripts.demo.steps import console, step, wait_for
+from scripts.demo.warehouse import Warehouse
 
 from tidemark_local.stack import LocalStack
 

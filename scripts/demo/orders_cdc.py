@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from rich.table import Table
-from scripts.example_place import Place
-from scripts.flight_data import create_topic, replay
-from scripts.shop import Shop
-from scripts.topic_reader import committed
+from scripts.demo.example_place import Place
+from scripts.demo.flight_data import create_topic, replay
+from scripts.demo.shop import Shop
+from scripts.demo.topic_reader import committed
 
 CHANGES = 100_000
 ORDERS = "SELECT order_id, customer, status, amount, updated_at FROM public.orders"

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import psycopg2
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also without -m
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without -m
 
-from scripts import demo_flights
-from scripts.demo_example import tell
-from scripts.demo_steps import console
-from scripts.orders_cdc import OrdersCdc
-from scripts.payments_avro import PaymentsAvro
+from scripts.demo import flights
+from scripts.demo.example import tell
+from scripts.demo.orders_cdc import OrdersCdc
+from scripts.demo.payments_avro import PaymentsAvro
+from scripts.demo.steps import console
 
 from tidemark.errors import TidemarkError
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".tidemark"
 EXAMPLES: dict[str, Callable[[LocalStack], bool]] = {
-    "flights": demo_flights.tell,
+    "flights": flights.tell,
     "orders_cdc": lambda stack: tell(stack, OrdersCdc()),
     "payments_avro": lambda stack: tell(stack, PaymentsAvro()),
 }
@@ -33,7 +33,8 @@ EXAMPLES: dict[str, Callable[[LocalStack], bool]] = {
 
 def main() -> int:
     """Tell the story; 0 if the proof holds."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    words = (__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser("python -m scripts.demo", description=words)
     parser.add_argument("example", nargs="?", default="flights", choices=EXAMPLES)
     chosen = parser.parse_args()
     stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from scripts.demo_steps import WAIT_SECONDS, wait_for
+from scripts.demo.steps import WAIT_SECONDS, wait_for
 
 from tidemark.deadline import Deadline
 

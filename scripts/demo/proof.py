@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
-from scripts.topic_reader import committed
+from scripts.demo.topic_reader import committed
 
 SCRATCH = "CREATE TEMP TABLE committed (p int, o bigint, c text, f int, t text, d int)"
 DIFFERENCES = """

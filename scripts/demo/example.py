@@ -6,11 +6,11 @@ from typing import Protocol
 
 from rich.panel import Panel
 from rich.table import Table
-from scripts.airflow_api import AirflowApi
-from scripts.demo_drivers import kill_drivers
-from scripts.demo_steps import console, step, wait_for
-from scripts.demo_warehouse import Warehouse
-from scripts.example_place import Place
+from scripts.demo.airflow_api import AirflowApi
+from scripts.demo.drivers import kill_drivers
+from scripts.demo.example_place import Place
+from scripts.demo.steps import console, step, wait_for
+from scripts.demo.warehouse import Warehouse
 
 from tidemark_local.stack import LocalStack
 
