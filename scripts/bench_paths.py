@@ -10,7 +10,7 @@ from scripts.bench import USUAL
 from scripts.peers import TRANSFORM, Peers
 
 SMALL, LARGE = 50_000, 1_000_000
-KEYED = "scripts.demo.keyed_flights:of_each"
+KEYED = "scripts.demo.flight_data:of_each"
 TRANSFORMS = {"": None, "Arrow": "jobs.flights_arrow:transform", "DataFrame": TRANSFORM}
 
 

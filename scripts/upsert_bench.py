@@ -16,7 +16,7 @@ import psycopg2
 from rich.console import Console
 from rich.table import Table
 from scripts.bench_stack import stack_of
-from scripts.demo.keyed_flights import PARTITIONS
+from scripts.demo.flight_data import PARTITIONS
 from scripts.small_batches_bench import ROOT, Bench
 
 from tidemark.model.plan import Bounds
@@ -24,8 +24,8 @@ from tidemark.model.plan import Bounds
 RECORDS = 1_000_000
 BATCH = 250_000
 KEYS = {
-    "100,000": "scripts.demo.keyed_flights:of_100_000",
-    "1,000,000": "scripts.demo.keyed_flights:of_1_000_000",
+    "100,000": "scripts.demo.flight_data:of_100_000",
+    "1,000,000": "scripts.demo.flight_data:of_1_000_000",
 }
 MODES: dict[str, dict[str, object]] = {
     "append": {"mode": "append"},

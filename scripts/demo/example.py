@@ -2,19 +2,46 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import psycopg2
 from rich.panel import Panel
 from rich.table import Table
 from scripts.demo.airflow_api import AirflowApi
-from scripts.demo.drivers import kill_drivers
-from scripts.demo.example_place import Place
+from scripts.demo.draining import Warehouse, kill_drivers
 from scripts.demo.steps import console, step, wait_for
-from scripts.demo.warehouse import Warehouse
 
 from tidemark_local.stack import LocalStack
 
 BATCH_RECORDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an example takes place: the addresses that its records and its proof need."""
+
+    kafka: str
+    """Bootstrap servers."""
+    warehouse: dict[str, Any]
+    """Of the database, as psycopg2 takes them."""
+    registry: str
+    """The schema registry's URL."""
+
+    @classmethod
+    def of(cls, stack: LocalStack) -> "Place":
+        """On this machine."""
+        warehouse = stack.postgres.parameters("warehouse")
+        return cls(stack.kafka.bootstrap, warehouse, stack.registry.url)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What the warehouse answers."""
+        with closing(psycopg2.connect(**self.warehouse)) as connection, connection:
+            cursor = connection.cursor()
+            cursor.execute(query)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
 
 
 class Example(Protocol):

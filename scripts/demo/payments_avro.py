@@ -11,9 +11,9 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from rich.table import Table
-from scripts.demo.example_place import Place
+from scripts.demo.example import Place
 from scripts.demo.flight_data import create_topic, replay
-from scripts.demo.topic_reader import committed
+from scripts.demo.proof import committed
 
 PAYMENTS = 60_000
 BROKEN = b"\0\0\0\0\0 paid"

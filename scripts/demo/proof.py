@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
-from scripts.demo.topic_reader import committed
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 SCRATCH = "CREATE TEMP TABLE committed (p int, o bigint, c text, f int, t text, d int)"
 DIFFERENCES = """
@@ -71,3 +71,28 @@ class _Lines:
             chunk.append(line)
             length += len(line)
         return "".join(chunk)
+
+
+def committed(bootstrap: str, topic: str) -> Iterator[Message]:
+    """Every record visible at read_committed, each partition's in the order of its offsets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": f"{topic}-proof",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 10,
+        }
+    )
+    partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+    unread = set(partitions)
+    while unread:
+        for message in consumer.consume(5000, 1.0):
+            if message.error():
+                unread.discard(message.partition())
+            else:
+                yield message
+    consumer.close()

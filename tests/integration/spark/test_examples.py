@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from scripts.demo.example import Example
-from scripts.demo.example_place import Place
+from scripts.demo.example import Example, Place
 from scripts.demo.orders_cdc import OrdersCdc
 from scripts.demo.payments_avro import PaymentsAvro
 from tests.support.commands import answer, tidemark
