@@ -79,7 +79,7 @@ WHAT := peers
 BENCHES := peers slope decode in_flight ledger width upsert workers small_batches start verify
 bench: $(READY) ## Measure Tidemark beside what one would write: 25 minutes; WHAT=decode, ledger, upsert, ...
 	@case " $(BENCHES) " in *" $(WHAT) "*) ;; *) echo "WHAT is one of: $(BENCHES)" >&2; exit 2 ;; esac
-	@$(BIN)/python -m scripts.$(WHAT)_bench
+	@$(BIN)/python -m scripts.bench.$(WHAT)
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --tier all tests/faults

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts.ledger_bench import of_width
-from scripts.ledger_tables import Steps, slopes, touched
+from scripts.bench.ledger import of_width
+from scripts.bench.ledger_tables import Steps, slopes, touched
 from sqlalchemy import Engine
 from tests.support.databases import database_of
 from tests.support.sharing import worker

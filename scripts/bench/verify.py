@@ -22,9 +22,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
-from scripts.bench_stack import stack_of
+from scripts.bench.stack import stack_of
+from scripts.bench.usage import Usage, measure
 from scripts.demo.flight_data import records
-from scripts.usage import Usage, measure
 
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
@@ -33,7 +33,7 @@ from tidemark.spark.specs import job_spec
 from tidemark.verify.verify import verify
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".tidemark" / "bench"
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 PARTITIONS = 3
@@ -66,7 +66,7 @@ class Bench:
     def measured(self, max_records: int, transform: str | None) -> Proven:
         """Drain the topic into batches of this size, and prove them."""
         file = self.drained(max_records, transform)
-        usage = self.run(sys.executable, "-m", "scripts.verify_bench", "--prove", str(file))
+        usage = self.run(sys.executable, "-m", "scripts.bench.verify", "--prove", str(file))
         found = json.loads(usage.output.splitlines()[-1])
         if found["wrong"] or found["records"] != self.count:
             raise RuntimeError(f"the proof of {file.stem} found {found}")

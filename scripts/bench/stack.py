@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 console = Console(width=100)
 
 

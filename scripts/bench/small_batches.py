@@ -19,7 +19,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from scripts.bench_stack import stack_of
+from scripts.bench.stack import stack_of
 from scripts.demo.flight_data import Record, produce, records
 
 from tidemark.admin.run import run
@@ -28,7 +28,7 @@ from tidemark.cli.verify import executor_of
 from tidemark.model.plan import Bounds
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 WIDE, NARROW = 200, 10
 """Partitions of the two topics."""

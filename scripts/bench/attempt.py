@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.usage import Usage
+from scripts.bench.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

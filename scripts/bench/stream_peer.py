@@ -14,7 +14,7 @@ from typing import Any
 import psycopg2
 from psycopg2 import sql
 from pyspark.sql import DataFrame
-from scripts.spark_peer import insert, rows, session, source
+from scripts.bench.spark_peer import insert, rows, session, source
 
 TABLES = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (LIKE {table});

@@ -17,10 +17,9 @@ import psutil
 import psycopg2
 from psycopg2 import sql
 from rich.console import Console
-from scripts.bench_stack import stack_of
-from scripts.ledger_filling import WIDTH
-from scripts.ledger_region import MadeUp
-from scripts.ledger_tables import (
+from scripts.bench.ledger_filling import WIDTH
+from scripts.bench.ledger_region import MadeUp
+from scripts.bench.ledger_tables import (
     Steps,
     Took,
     Widths,
@@ -31,6 +30,7 @@ from scripts.ledger_tables import (
     table_of_past,
     touched,
 )
+from scripts.bench.stack import stack_of
 from sqlalchemy import Engine
 
 from tidemark.ledger.ledger import Ledger

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 
-from scripts.bench import Bench, console
-from scripts.bench_memory import memory
-from scripts.bench_rounds import Rounds
-from scripts.bench_stack import stack_of
-from scripts.peers import Peers
+from scripts.bench.memory import memory
+from scripts.bench.peer_attempts import Peers
+from scripts.bench.rounds import Rounds
+from scripts.bench.stack import stack_of
+from scripts.bench.whole_runs import Bench, console
 
 MILLION = 3
 """Replays of the flights that make 1,010,328 records."""

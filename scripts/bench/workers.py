@@ -18,8 +18,8 @@ from statistics import median
 
 from rich.console import Console
 from rich.table import Table
-from scripts.bench_stack import stack_of
-from scripts.small_batches_bench import ROOT, Bench, Cost
+from scripts.bench.small_batches import ROOT, Bench, Cost
+from scripts.bench.stack import stack_of
 
 STATE = ROOT / ".tidemark" / "workers"
 GROUPS = Path("/sys/fs/cgroup/cpu")

@@ -19,10 +19,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rich.console import Console
 from rich.table import Table
-from scripts.bench_stack import stack_of
+from scripts.bench.stack import stack_of
+from scripts.bench.usage import tree_cpu
 from scripts.demo.flight_data import records
 from scripts.demo.steps import wait_for
-from scripts.usage import tree_cpu
 
 from tidemark.admin.run import close_run
 from tidemark.cli.project import connections_of, find_pipeline
@@ -35,7 +35,7 @@ from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".tidemark" / "width"
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 AT_ONCE = 1_000

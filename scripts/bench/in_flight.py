@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from rich.table import Table
-from scripts.bench import Bench, console
-from scripts.bench_stack import stack_of
-from scripts.slow_link import slow_link
+from scripts.bench.slow_link import slow_link
+from scripts.bench.stack import stack_of
+from scripts.bench.whole_runs import Bench, console
 
 from tidemark_local.stack import connections
 

@@ -5,9 +5,9 @@ from statistics import median
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from scripts.attempt import Run
-from scripts.bench_kill import Killed
-from scripts.bench_paths import Path
+from scripts.bench.attempt import Run
+from scripts.bench.kill import Killed
+from scripts.bench.paths import Path
 
 ROLES = {
     "driver": "driver",

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from psycopg2 import sql
-from scripts.attempt import Attempt
-from scripts.bench import ROOT, Bench
-from scripts.usage import end_tree
+from scripts.bench.attempt import Attempt
+from scripts.bench.usage import end_tree
+from scripts.bench.whole_runs import ROOT, Bench
 
 LOOK_SECONDS = 0.05
 

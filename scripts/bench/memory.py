@@ -1,7 +1,7 @@
 """Whether Tidemark's memory grows with what it reads: a million records, and ten million."""
 
 from rich.table import Table
-from scripts.bench import Bench, console
+from scripts.bench.whole_runs import Bench, console
 
 TENFOLD = 9
 MOST = 1.2

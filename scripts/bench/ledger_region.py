@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
-from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
+from scripts.bench.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
 
 from tidemark.kafka.description import GroupState, Holder, client_id_of
 from tidemark.ledger.ledger import Ledger

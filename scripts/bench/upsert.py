@@ -15,9 +15,9 @@ from statistics import median
 import psycopg2
 from rich.console import Console
 from rich.table import Table
-from scripts.bench_stack import stack_of
+from scripts.bench.small_batches import ROOT, Bench
+from scripts.bench.stack import stack_of
 from scripts.demo.flight_data import PARTITIONS
-from scripts.small_batches_bench import ROOT, Bench
 
 from tidemark.model.plan import Bounds
 

@@ -18,13 +18,13 @@ import psycopg2
 import yaml
 from rich.console import Console
 from rich.table import Table
-from scripts.bench_stack import stack_of
+from scripts.bench.stack import stack_of
+from scripts.bench.usage import Usage, measure
 from scripts.demo.flight_data import create_topic, records, replay
-from scripts.usage import Usage, measure
 
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 REPEATED = 3
 SAMPLE_SECONDS = 0.1  # what a process does after the last one is not seen
 ROLES = ("driver", "Spark JVM", "Python workers")

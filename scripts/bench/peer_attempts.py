@@ -11,11 +11,11 @@ import psycopg2
 import yaml
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
-from scripts.attempt import Attempt
-from scripts.bench import EXAMPLE, ROOT, USUAL, Bench, console
+from scripts.bench.attempt import Attempt
+from scripts.bench.usage import Usage
+from scripts.bench.whole_runs import EXAMPLE, ROOT, USUAL, Bench, console
 from scripts.demo.flight_data import create_topic, replay
 from scripts.demo.flight_formats import avro_flights
-from scripts.usage import Usage
 
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
@@ -24,7 +24,7 @@ from tidemark_local.watch import Watch
 
 CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""
-JARS = ROOT / "scripts" / "spark_peer.jars"
+JARS = ROOT / "scripts" / "bench" / "spark_peer.jars"
 TRANSFORM = "jobs.flights:transform"
 
 
@@ -76,7 +76,7 @@ class Peers:
         Raises:
             NotStarted: a jar cannot be fetched.
         """
-        return self._attempt("spark_peer.py", transform, {"jars": jars()})
+        return self._attempt("spark_peer", transform, {"jars": jars()})
 
     def stream(self, batch: int) -> Attempt:
         """Structured Streaming with foreachBatch.
@@ -84,15 +84,15 @@ class Peers:
         Raises:
             NotStarted: a jar cannot be fetched.
         """
-        return self._attempt("stream_peer.py", False, {"jars": jars(), "batch": batch})
+        return self._attempt("stream_peer", False, {"jars": jars(), "batch": batch})
 
     def consumer(self, batch: int) -> Attempt:
         """A consumer written by hand."""
-        return self._attempt("consumer_peer.py", False, {"batch": batch})
+        return self._attempt("consumer_peer", False, {"batch": batch})
 
     def copy(self) -> Attempt:
         """One COPY of all rows."""
-        return self._attempt("copy_peer.py", False, {})
+        return self._attempt("copy_peer", False, {})
 
     def _attempt(self, script: str, transform: bool, more: dict[str, Any]) -> Attempt:
         table, folder = f"peer_{time.time_ns()}", self.bench.folder()
@@ -109,7 +109,7 @@ class Peers:
             "folder": str(folder / "checkpoints"),
             **more,
         }
-        argv = [sys.executable, str(ROOT / "scripts" / script)]
+        argv = [sys.executable, "-m", f"scripts.bench.{script}"]
         spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
         env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
         return Attempt(table=table, argv=argv, env=env, seconds=printed_seconds, folder=folder)

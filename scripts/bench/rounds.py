@@ -5,12 +5,12 @@ from functools import partial
 from statistics import median
 from typing import TypeVar
 
-from scripts.attempt import Run
-from scripts.bench import console
-from scripts.bench_kill import Killed, killed
-from scripts.bench_paths import Path, paths
-from scripts.bench_tables import costs, deaths, speeds
-from scripts.peers import Peers
+from scripts.bench.attempt import Run
+from scripts.bench.kill import Killed, killed
+from scripts.bench.paths import Path, paths
+from scripts.bench.peer_attempts import Peers
+from scripts.bench.tables import costs, deaths, speeds
+from scripts.bench.whole_runs import console
 
 Result = TypeVar("Result")
 

@@ -14,15 +14,15 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 from psycopg2 import sql
 from rich.console import Console
-from scripts.attempt import Attempt, Run
+from scripts.bench.attempt import Attempt, Run
+from scripts.bench.usage import Usage, measure
 from scripts.demo.flight_data import PARTITIONS, Record, create_topic, records, replay
-from scripts.usage import Usage, measure
 
 from tidemark.settings.sections import BatchSettings
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 USUAL: int = BatchSettings.model_fields["in_flight"].default
 """Batches in flight, where a pipeline file says nothing."""

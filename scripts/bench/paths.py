@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from scripts.attempt import Attempt
-from scripts.bench import USUAL
-from scripts.peers import TRANSFORM, Peers
+from scripts.bench.attempt import Attempt
+from scripts.bench.peer_attempts import TRANSFORM, Peers
+from scripts.bench.whole_runs import USUAL
 
 SMALL, LARGE = 50_000, 1_000_000
 KEYED = "scripts.demo.flight_data:of_each"

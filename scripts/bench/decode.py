@@ -28,7 +28,7 @@ from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.records import RECORDS_A_BLOCK
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 10 * RECORDS_A_BLOCK
 ROUNDS = 7
 ONE_IN = 1_000

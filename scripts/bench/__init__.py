@@ -1,0 +1,1 @@
+"""What measures: each bench, and what one would write instead of Tidemark, beside it."""
