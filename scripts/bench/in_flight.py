@@ -10,8 +10,7 @@ from typing import Any
 
 from rich.table import Table
 from scripts.bench.slow_link import slow_link
-from scripts.bench.stack import stack_of
-from scripts.bench.whole_runs import Bench, console
+from scripts.bench.stack import Bench, console, stack_of
 
 from tidemark_local.stack import connections
 

@@ -6,16 +6,30 @@ The paths take turns, as machines change their speed: the ratios are what to loo
 import argparse
 import os
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import TypeVar
 
-from scripts.bench.memory import memory
-from scripts.bench.peer_attempts import Peers
-from scripts.bench.rounds import Rounds
-from scripts.bench.stack import stack_of
-from scripts.bench.whole_runs import Bench, console
+from psycopg2 import sql
+from rich.table import Table
+from scripts.bench.paths import Path, Peers, paths
+from scripts.bench.stack import ROOT, Attempt, Bench, Killed, Run, console, stack_of
+from scripts.bench.tables import costs, deaths, speeds
+from scripts.bench.usage import end_tree
 
 MILLION = 3
 """Replays of the flights that make 1,010,328 records."""
+LOOK_SECONDS = 0.05
+"""Between looks at the rows of a path that is to be killed."""
+TENFOLD = 9
+"""Times that the records of the first peak are there once more for the others."""
+MOST = 1.2
+"""Times the first peak that the others may be."""
+Result = TypeVar("Result")
 
 
 def main() -> int:
@@ -41,6 +55,133 @@ def main() -> int:
             finally:
                 rounds.show()
     return 0
+
+
+class Rounds:
+    """What was measured so far."""
+
+    def __init__(self, peers: Peers, only: str = "") -> None:
+        self.peers = peers
+        self.bench = peers.bench
+        self.runs: dict[Path, list[Run]] = {one: [] for one in paths(peers) if only in str(one)}
+        self.killed: dict[Path, Killed] = {}
+        self.left_out: dict[str, str] = {}
+
+    def take(self, repeat: int) -> None:
+        """Each path once, and again: a machine that grows slower does so for all."""
+        for number in range(1, repeat + 1):
+            for path in list(self.runs):
+                if run := self._tried(path, str(path), partial(self._run, path)):
+                    self.runs[path].append(run)
+                    rate = self.bench.records / run.work
+                    whole = run.usage.wall
+                    console.print(f"  {number}: {path}: {rate:,.0f} rows/s, {whole:.0f} s in all")
+                else:
+                    del self.runs[path]
+
+    def kill(self) -> None:
+        """One path of each kind, in the middle of its work; then it is started again."""
+        for path in [path for path in self.runs if path.kill]:
+            found = self._tried(path, f"{path}, killed", partial(self._kill, path))
+            if found:
+                self.killed[path] = found
+                console.print(f"  killed: {path}: {found.lost:,} lost, {found.doubled:,} doubled")
+
+    def show(self) -> None:
+        """All tables, what was left out, and how busy the machine was with other work."""
+        taken = {path: runs for path, runs in self.runs.items() if runs}
+        console.print(speeds(taken, self.bench.records), costs(taken, self.bench.records))
+        console.print(deaths(self.killed))
+        others = [run.usage.others / run.usage.wall for runs in taken.values() for run in runs]
+        if others:
+            console.print(
+                f"cores that other processes used meanwhile: {median(others):.2f}"
+                f" ({min(others):.2f}-{max(others):.2f})"
+            )
+        for name, reason in self.left_out.items():
+            console.print(f"left out: {name}: {reason}")
+
+    def _run(self, path: Path) -> Run:
+        return self.bench.taken(path.attempt())
+
+    def _kill(self, path: Path) -> Killed:
+        attempt = path.attempt()
+        try:
+            return killed(self.bench, attempt)
+        finally:
+            self.bench.erase(attempt)
+
+    def _tried(self, path: Path, name: str, what: Callable[[], Result]) -> Result | None:
+        try:
+            return what()
+        except Exception as error:  # the other paths go on
+            self._leave_out(name, f"{type(error).__name__}: {error}")
+            return None
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        self.left_out[name] = reason
+        console.print(f"  left out: {name}: {reason}")
+
+
+def killed(bench: Bench, attempt: Attempt, at: float = 0.5) -> Killed:
+    """Killed once this share of the rows is visible, then run to its end.
+
+    Raises:
+        RuntimeError: it ended before, or it does not end well when started again.
+    """
+    process = subprocess.Popen(  # noqa: S603
+        attempt.argv,
+        env={**os.environ, **attempt.env},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while process.poll() is None and bench.rows(attempt.table) < at * bench.records:
+            time.sleep(LOOK_SECONDS)
+        ended = process.poll() is not None
+    finally:
+        end_tree(process.pid)
+        process.wait()
+    if ended:
+        raise RuntimeError(f"it ended with {process.returncode} before it was killed")
+    visible = bench.rows(attempt.table)
+    bench.measured(attempt)
+    return Killed(visible, *lost_and_doubled(bench, attempt.table))
+
+
+def lost_and_doubled(bench: Bench, table: str) -> tuple[int, int]:
+    """Told by partition and offset, which each row carries."""
+    offsets = sql.SQL("SELECT count(*), count(DISTINCT (kafka_partition, kafka_offset)) FROM {}")
+    [(rows, different)] = bench.ask(offsets.format(sql.Identifier(table)))
+    return bench.in_kafka() - different, rows - different
+
+
+def memory(bench: Bench) -> Table:
+    """Peaks of a million records, of ten in batches of a million, and of ten in one batch."""
+    table = Table(title="Tidemark's peak memory, without a transform")
+    for name in ("records", "records a batch", "rows/s", "peak MB", "this peak ÷ the first"):
+        table.add_column(name, justify="right")
+    first = peak(bench, bench.records, table, None)
+    batch = bench.records
+    for _ in range(TENFOLD):
+        bench.add(batch // len(bench.flights))
+    ratios = [peak(bench, size, table, first) / first for size in (batch, bench.records)]
+    verdict = "at most" if max(ratios) <= MOST else "NOT at most"
+    table.caption = f"{verdict} {MOST} times"
+    return table
+
+
+def peak(bench: Bench, batch: int, table: Table, first: float | None) -> float:
+    """MB of all processes at one moment."""
+    run = bench.taken(bench.attempt(batch))
+    most = run.usage.peak_total_mb
+    rate = bench.records / run.work
+    ratio = f"{most / first:.2f}" if first else "-"
+    row = (f"{bench.records:,}", f"{batch:,}", f"{rate:,.0f}", f"{most:,.0f}", ratio)
+    console.print(f"  {row[0]} records, {row[1]} a batch: {row[3]} MB")
+    table.add_row(*row)
+    return most
 
 
 if __name__ == "__main__":

@@ -10,12 +10,9 @@ from collections.abc import Callable
 from statistics import median
 
 from rich.table import Table
-from scripts.bench.attempt import Attempt, Run
-from scripts.bench.paths import SMALL, TRANSFORMS
-from scripts.bench.peer_attempts import Peers
-from scripts.bench.stack import stack_of
+from scripts.bench.paths import SMALL, TRANSFORMS, Peers
+from scripts.bench.stack import USUAL, Attempt, Bench, Run, console, stack_of
 from scripts.bench.tables import ROLES, titled
-from scripts.bench.whole_runs import USUAL, Bench, console
 
 FEW, MANY = 3, 9
 """Replays of the flights: 1,010,328 records, and 3,030,984."""

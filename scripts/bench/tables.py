@@ -5,9 +5,8 @@ from statistics import median
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from scripts.bench.attempt import Run
-from scripts.bench.kill import Killed
 from scripts.bench.paths import Path
+from scripts.bench.stack import Killed, Run
 
 ROLES = {
     "driver": "driver",
