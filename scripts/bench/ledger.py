@@ -17,8 +17,7 @@ import psutil
 import psycopg2
 from psycopg2 import sql
 from rich.console import Console
-from scripts.bench.ledger_filling import WIDTH
-from scripts.bench.ledger_region import MadeUp
+from scripts.bench.ledger_region import WIDTH, MadeUp
 from scripts.bench.ledger_tables import (
     Steps,
     Took,
