@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 import psycopg2
+from scripts.demo.steps import WAIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -120,10 +121,13 @@ def drivers() -> list[psutil.Process]:
 
 
 def kill_drivers() -> list[int]:
-    """SIGKILL the drivers; return their process ids."""
-    killed = []
-    for process in drivers():
+    """SIGKILL the drivers that are there, and see their end; return their process ids.
+
+    Airflow may have started others by then.
+    """
+    killed = drivers()
+    for process in killed:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-            killed.append(int(process.pid))
-    return killed
+    psutil.wait_procs(killed, timeout=WAIT_SECONDS)
+    return [int(process.pid) for process in killed]

@@ -15,7 +15,7 @@ console = Console()
 
 
 def wait_for(
-    is_so: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS, pause: float = 0.05
+    is_so: Callable[[], object], what: str, seconds: float = WAIT_SECONDS, pause: float = 0.05
 ) -> None:
     """Return when it is so, asked every `pause` seconds.
 
