@@ -77,7 +77,10 @@ def run_with_kills(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
         state = api.wait(DAG, run)
         tasks = api.tasks(DAG, run)
         if state != "failed" or tasks["reset"] != "success":
-            raise RuntimeError(f"run {run} ended {state}, reset {tasks['reset']}")
+            raise RuntimeError(
+                f"run {run} ended {state}, reset {tasks['reset']}: not all of its tries were"
+                " killed, as on a machine that is busy"
+            )
         story.reset = warehouse.last_reset()
         console.print(
             f"  {', '.join(f'{name} {state}' for name, state in tasks.items())}", soft_wrap=True

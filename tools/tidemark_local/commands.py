@@ -145,8 +145,7 @@ def produce(
     with spinning(f"sending to {topic}"):
         found = ensure_topic(config, topic, partitions)
         count = produce_lines(config, topic, file, key)
-    verb = "is" if count == 1 else "are"
-    print_line(f"{amount(count, 'record')} {verb} in topic {topic}, {amount(found, 'partition')}")
+    print_line(f"{amount(count, 'record')} sent to topic {topic}, {amount(found, 'partition')}")
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def reset_lines(report: ResetReport, into: str) -> Iterator[str]:
 
 
 def _head_lines(report: ResetReport, into: str) -> Iterator[str]:
-    if (back := report.removed) is None:
+    if (back := report.removed) is None or not back.batches:
         yield f"  head        batch {report.head_seq} stays; no row of {into} is removed"
         return
     to_seq = report.to_seq or "0, the initial state"

@@ -40,7 +40,7 @@ class NothingToReplay(InvalidSettings):
     """Neither dead letters nor a batch was named, or both were."""
 
     def __str__(self) -> str:
-        return "say what to replay: --dead-letters, or --batch SEQ"
+        return "say what to replay, one of the two: --dead-letters, or --batch SEQ"
 
 
 class BatchIsReplayedWhole(InvalidSettings):

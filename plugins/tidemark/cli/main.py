@@ -29,7 +29,7 @@ A region on call:
   tidemark reset flights
 
 Connections come from AIRFLOW_CONN_<ID> in the environment, else from the local stack in
-.tidemark. Every command that answers something prints JSON with -o json.
+.tidemark. Commands that answer with a report or a table print JSON with -o json.
 """
 
 COMMANDS = {

@@ -83,7 +83,8 @@ def reset(
         str,
         typer.Option(
             metavar="PLACE",
-            help="last, initial, the seq of a checkpoint, or a time (UTC without a zone).",
+            help="last, initial, the seq of a checkpoint, or a time: the newest checkpoint that"
+            " holds no record with that Kafka timestamp or a later one (UTC without a zone).",
         ),
     ] = "last",
     apply: Apply = False,

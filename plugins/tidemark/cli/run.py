@@ -126,9 +126,9 @@ def run(
     It stops at the ends of the log that it saw when it opened, or at a bound. If it fails or is
     interrupted the merged checkpoint is restored, and the next run goes on from there.
 
-    Each of the last five options lifts one refusal (REFUSED); the error text names it. What was
-    accepted is kept in the ledger and printed as a remark, and holds for this run alone; records
-    that were lost stay lost.
+    --take-over, --adopt-group and each --accept-... lift one refusal (REFUSED); the error text
+    names it. What was accepted is kept in the ledger and printed as a remark, and holds for this
+    run alone; records that were lost stay lost.
 
     Exits with 0 only if the ledger says that the run is done.
 

@@ -35,7 +35,7 @@ def test_each_line_is_a_record_of_a_topic_that_is_made(
 ) -> None:
     topic = f"made-{uuid4().hex}"
     told = tidemark("local", "produce", topic, str(lines), "--key", "u", "--partitions", "3")
-    assert told.stdout == f"3 records are in topic {topic}, 3 partitions\n"
+    assert told.stdout == f"3 records sent to topic {topic}, 3 partitions\n"
     assert records(kafka, topic, 3, 3) == [
         (b"7", b'{"u": 7, "n": 2}'),
         (b"ada", b'{"u": "ada", "n": 1}'),
@@ -50,7 +50,7 @@ def test_a_topic_that_is_there_keeps_its_partitions(
     name = topic(partitions=2)
     lines.write_bytes(b"no json\n")
     told = tidemark("local", "produce", name, str(lines), "--partitions", "9")
-    assert told.stdout == f"1 record is in topic {name}, 2 partitions\n"
+    assert told.stdout == f"1 record sent to topic {name}, 2 partitions\n"
     assert records(kafka, name, 1, 2) == [(None, b"no json")]
 
 

@@ -92,7 +92,7 @@ def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], object]) -> N
     first = newcomer.next("sh").text
     newcomer.run("".join(one for one in first.splitlines(True) if not one.startswith(INSTALL)))
     told = newcomer.types("local produce clicks - --key page")
-    assert "1,000 records are in topic clicks" in told
+    assert "1,000 records sent to topic clicks" in told
     told = newcomer.types("tidemark init clicks")
     assert _lines(told.partition("Written:")[0]) == _lines(newcomer.next("text").text)
     written = yaml.safe_load((newcomer.folder / "dags" / "clicks.yaml").read_text())
