@@ -30,7 +30,7 @@ from tidemark_local.stack import LocalStack
 pytestmark = [
     pytest.mark.airflow,
     pytest.mark.spark,
-    pytest.mark.timeout(1500),
+    pytest.mark.timeout(3000),  # for a hang; each wait of 600 s tells more
     pytest.mark.xdist_group("airflow"),
 ]
 
