@@ -83,20 +83,21 @@ class _Logins:
                     f"{conn_id} names the login {found.login}, and Postgres knows it as {at.user}",
                     f"name {at.user} as the login of {conn_id}: the driver grants to that role",
                 )
-            with self._beside_worker(conn_id, at, "oid", "started") as worker:
-                _refuse_unusable(cursor, STAGING)
-                _doubt_endless_sessions(worker, at.user)
+            self._refuse_elsewhere(conn_id, at, "oid", "started")
+            _refuse_unusable(cursor, STAGING)
+        with _asking(self.connection_of(self.pipeline.warehouse)) as worker:
+            _doubt_endless_sessions(worker, at.user)
         return f"answers as {at.user} in {at.name}; may stage rows"
 
     def sees_ledger(self, conn_id: str) -> str:
         """Readers: a standby will do."""
         with _asking(self._readers(conn_id)) as cursor:
             at = _database(cursor)
-            with self._beside_worker(conn_id, at, "oid"):
-                _refuse_unusable(cursor, LEDGER)
-                _refuse_unreadable(cursor, at.user)
-                for table in self.pipeline.tables.values():
-                    _doubt_uncounted(cursor, at.user, Target.parse(table))
+            self._refuse_elsewhere(conn_id, at, "oid")
+            _refuse_unusable(cursor, LEDGER)
+            _refuse_unreadable(cursor, at.user)
+            for table in self.pipeline.tables.values():
+                _doubt_uncounted(cursor, at.user, Target.parse(table))
         return f"answers as {at.user} in {at.name}; may read the ledger"
 
     def reads(self, conn_id: str) -> str:
@@ -119,17 +120,15 @@ class _Logins:
         except InvalidSettings as error:
             raise Unknown(f"connection {conn_id} is not known here") from error
 
-    @contextmanager
-    def _beside_worker(self, conn_id: str, at: _Database, *alike: str) -> Iterator[Cursor]:
-        """A session of the worker, in the same database as the login's.
+    def _refuse_elsewhere(self, conn_id: str, at: _Database, *alike: str) -> None:
+        """The login is where the worker is.
 
         Raises:
-            Wrong: it is another one. Unknown: that can't be told.
+            Wrong: it is in another database. Unknown: that can't be told.
         """
         warehouse = self.pipeline.warehouse
         try:
-            found = self.connection_of(warehouse)
-            with _asking(found) as cursor:
+            with _asking(self.connection_of(warehouse)) as cursor:
                 own = _database(cursor)
         except TidemarkError as error:  # told where that connection itself is checked
             raise Unknown(f"not compared with {warehouse}, which can't be asked") from error
@@ -138,8 +137,6 @@ class _Logins:
                 f"{conn_id} leads to another database than {warehouse}",
                 f"let {conn_id} name the host, port and database of {warehouse}",
             )
-        with _asking(found) as cursor:
-            yield cursor
 
     def _topics(self) -> dict[str, str]:
         """Ids by topic, as the worker sees them: others may not see that a topic is there."""
@@ -188,8 +185,8 @@ def _doubt_endless_sessions(worker: Cursor, executor: str) -> None:
 
 
 def _refuse_unreadable(cursor: Cursor, user: str) -> None:
-    cursor.execute("SELECT to_regclass('tidemark.regions') IS NULL")
-    if cursor.fetchone() == (True,):
+    cursor.execute(query("ledger_is_there"))
+    if cursor.fetchone() == (False,):
         raise Unknown("the ledger is not there yet, so its grants can't be checked")
     if missing := missing_table_rights(cursor, ["SELECT"], ["r", "v"]):
         raise Wrong(
