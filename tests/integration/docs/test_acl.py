@@ -3,7 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -362,9 +362,22 @@ def test_a_check_names_the_acl_that_a_login_lacks(
     assert found.state is (State.failed if role == "executor" else State.warned)
 
 
-def found_of(world: RoleWorld, role: str) -> Finding:
-    """What a check says of the role's login in Kafka."""
-    environment = dict(one.to_env() for one in world.connections.values())
+def test_a_check_finds_a_login_of_another_cluster(roles: RoleWorld, kafka: str) -> None:
+    """S01: its topic has the same name and as many partitions; its id tells them apart."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    create_topic(admin, NewTopic(roles.topic, 2, 1))
+    elsewhere = replace(kafka_connection(kafka), conn_id="tidemark_kafka_executor")
+    found = found_of(roles, "executor", tidemark_kafka_executor=elsewhere)
+    admin.delete_topics([roles.topic])[roles.topic].result(120)
+    assert (found.state, found.remedy) == (
+        State.failed,
+        "let tidemark_kafka_executor name the brokers of the worker's connection",
+    )
+
+
+def found_of(world: RoleWorld, role: str, **changed: Connection) -> Finding:
+    """What a check says of the role's login in Kafka; some connections are others."""
+    environment = dict(one.to_env() for one in (world.connections | changed).values())
     look_up = partial(Connection.from_env, environ=environment)
     found = {one.check: one for one in login_findings(world.pipeline, look_up)}
     return found[f"Kafka login of {role}s"]
