@@ -13,9 +13,9 @@ from tests.support.schemas import validate
 from typer.testing import CliRunner
 
 from tidemark.cli.errors import error_line
-from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
+from tidemark.cli.faults import ConnectionNowhere, FolderWithoutPipeline, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
-from tidemark.cli.output import cut, text_of
+from tidemark.cli.output import cut, print_table, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY, Attempt
@@ -164,9 +164,12 @@ def test_an_error_of_a_library_is_json_too(
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, output: str) -> None:
+@pytest.mark.parametrize("command", [("status",), ("region", "list"), ("region", "actions")])
+def test_a_folder_without_pipelines_is_told(
+    cli: CliRunner, tmp_path: Path, command: tuple[str, ...], output: str
+) -> None:
     (tmp_path / "notes.yaml").write_text("mood: fine")
-    told = cli.invoke(app, ["status", "--pipelines", str(tmp_path), "-o", output])
+    told = cli.invoke(app, [*command, "--pipelines", str(tmp_path), "-o", output])
     assert (told.exit_code, bool(told.stdout)) == (2, output == "json")
     assert told.stderr.startswith("INVALID_SETTINGS: ")
     if output == "json":
@@ -217,6 +220,10 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     with pytest.raises(ConnectionNowhere) as unknown:
         connection("b")
     assert (unknown.value.connection, unknown.value.above) == ("b", None)
+    assert "a" in unknown.value.known
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "postgres://here/d")
+    with pytest.raises(ConnectionNowhere, match="did you mean 'warehouse'"):
+        connection("warehose")
     connection("a")
     assert "make up" not in error_line(LOGIN)
     of_the_stack = error_line(REFUSED)
@@ -340,6 +347,20 @@ def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
 def test_bytes_are_shown_as_text_and_never_fail() -> None:
     assert text_of(b"ok \xff") == r"ok \xff"
     assert text_of(None) is None
+
+
+def test_a_time_is_shown_in_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("at",), [(datetime.fromisoformat("2026-01-31T23:30:00-02:00"),)])
+    assert capsys.readouterr().out.split() == ["at", "2026-02-01", "01:30:00Z"]
+
+
+def test_a_folder_that_is_not_there_is_told_from_an_empty_one(tmp_path: Path) -> None:
+    there, away = (
+        str(FolderWithoutPipeline(folder=folder, faults=()))
+        for folder in (tmp_path, tmp_path / "away")
+    )
+    assert "no such folder" in away
+    assert "no such folder" not in there
 
 
 def test_long_text_is_cut_with_an_ellipsis() -> None:

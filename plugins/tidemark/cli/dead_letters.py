@@ -20,6 +20,7 @@ from tidemark.cli.dead_letter_filter import (
 from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
+    IN_UTC,
     Format,
     ResultFormat,
     Verbose,
@@ -113,7 +114,7 @@ def _print(report: "PurgeReport") -> None:
     if report.unsent:
         print_line(f"  left              {report.unsent}, which are not sent to their topic yet")
     print_line(f"  all               {amount(report.dead_letters, 'dead letter')}")
-    if not report.applied:
+    if not report.applied and report.dead_letters:
         print_line(DRY)
 
 
@@ -144,7 +145,9 @@ def dead_letters(
 ) -> None:
     """List a region's dead letters, newest batch first.
 
-    Of a record whose rows the target refused those rows are shown; the record itself is in Kafka.
+    "published" is when the record's batch was, which --since and --until mean; "timestamp" is
+    Kafka's, of the record. Of a record whose rows the target refused those rows are shown; the
+    record itself is in Kafka.
     Keys and values are foreign data: what is not printable is escaped, also with --raw. With
     -o json key and value are whole, as text and as base64.
 
@@ -185,7 +188,7 @@ def dead_letters(
         for one in found:
             _print_whole(one)
     else:
-        columns = ("seq", "record", "time", "reason", "detail", "value")
+        columns = ("seq", "published", "record", "timestamp", "reason", "detail", "value")
         print_table(columns, [_line(one) for one in found])
 
 
@@ -219,7 +222,8 @@ def _line(kept: "KeptDeadLetter") -> tuple[object, ...]:
     value = inert(text_of(dead_letter.value) or "") or _rows(kept) or ""
     where = f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}"
     shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
-    return kept.seq, where, _time(dead_letter.timestamp_ms), dead_letter.reason, *shown
+    timestamp = _time(dead_letter.timestamp_ms)
+    return kept.seq, kept.published_at, where, timestamp, dead_letter.reason, *shown
 
 
 def _rows(kept: "KeptDeadLetter") -> str | None:
@@ -233,7 +237,8 @@ def _print_whole(kept: "KeptDeadLetter") -> None:
     print_line(f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}", style="bold")
     facts = {
         "batch": kept.seq,
-        "time": _time(dead_letter.timestamp_ms),
+        "published": f"{kept.published_at.astimezone(UTC):{IN_UTC}}",
+        "timestamp": _time(dead_letter.timestamp_ms),
         "reason": dead_letter.reason,
         "detail": dead_letter.detail,
         "key": text_of(dead_letter.key),
@@ -243,14 +248,14 @@ def _print_whole(kept: "KeptDeadLetter") -> None:
     headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers or ()}
     for name, value in (facts | headers).items():
         if value is not None:
-            print_line(f"  {name:8}{value}")
+            print_line(f"  {name:10}{value}")
 
 
 def _time(milliseconds: int | None) -> str | None:
-    """ISO 8601 in UTC; the bare number where no calendar reaches."""
+    """In UTC; the bare number where no calendar reaches."""
     if milliseconds is None:
         return None
     try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):{IN_UTC}}"
     except (ValueError, OverflowError, OSError):
         return str(milliseconds)

@@ -24,7 +24,8 @@ TERMINATED = 143
 
 ENDED = {
     "run": "what was published stays, and the next run goes on from there",
-    **dict.fromkeys(("reset", "replay"), "it was done whole or not at all: `tidemark checkpoints`"),
+    "reset": "it was done whole or not at all: `tidemark checkpoints`",
+    "replay": "it was done whole or not at all: `tidemark dead-letters`, `tidemark checkpoints`",
 }
 """What stands when a command was interrupted."""
 

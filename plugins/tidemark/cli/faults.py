@@ -127,6 +127,10 @@ class AddressNotServed(InvalidSettings):
         return f"--serve {self.address}: {self.cause}"
 
 
+def _folder(folder: Path) -> str:
+    return str(folder) if folder.exists() else f"{folder} (there is no such folder here)"
+
+
 class RegionWithoutFile(InvalidSettings):
     """No pipeline file of a folder has the region."""
 
@@ -139,7 +143,7 @@ class RegionWithoutFile(InvalidSettings):
 
     def __str__(self) -> str:
         close = did_you_mean(self.region, self.known) or ";"
-        text = f"region {self.region!r} has no pipeline file in {self.folder}{close}"
+        text = f"region {self.region!r} has no pipeline file in {_folder(self.folder)}{close}"
         text += f" known: {', '.join(self.known) or 'none'}."
         if self.unreadable:
             files = ", ".join(self.unreadable)
@@ -156,7 +160,8 @@ class FolderWithoutPipeline(InvalidSettings):
 
     def __str__(self) -> str:
         told = "".join(f"; not a pipeline: {fault}" for fault in self.faults)
-        return f"no pipeline file in {self.folder}: name another folder with --pipelines{told}"
+        place = _folder(self.folder)
+        return f"no pipeline file in {place}: name another folder with --pipelines{told}"
 
 
 class ConnectionNowhere(InvalidSettings):
@@ -168,12 +173,15 @@ class ConnectionNowhere(InvalidSettings):
     """Of the local stack."""
     above: Path | None
     """The folder from which that file was looked for upwards; None: it was found."""
+    known: tuple[str, ...]
+    """The ids of the connections that are somewhere."""
 
     def __str__(self) -> str:
-        found = f"{self.file} does not know it"
+        close = did_you_mean(self.connection, self.known)
         if self.above:
-            found = f"no local stack: no {self.file} here or above {self.above}"
-        return f"{self.cause}; {found}: {START}"
+            here = f"no local stack: no {self.file} here or above {self.above}"
+            return f"{self.cause}{close}; {here}: {START}"
+        return f"{self.cause}{close}; known here: {', '.join(self.known)}"
 
 
 class NameOfAnotherFile(Refused):

@@ -13,6 +13,7 @@ from tidemark.cli.output import (
     spinning,
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.kafka.description import DEAD
 from tidemark.model.plain import plain
 from tidemark.runs.region import region_of
 from tidemark.views.group_health import FOREIGN, health_of
@@ -89,12 +90,18 @@ def _print(found: "GroupHealth") -> None:
 
 def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
     yield "region", found.region
-    yield "group", f"{found.group}, {found.state.replace('_', ' ')}"
+    yield "group", f"{found.group}, {_state(found)}"
     yield "protocol", ", ".join(filter(None, (found.protocol, found.assignor)))
     yield "coordinator", found.coordinator
     yield "epoch", found.epoch
     yield "run", f"{found.run_id}, {found.run_state}" if found.run_id else found.run_state
     yield "unpublished", found.unpublished_seq
+
+
+def _state(found: "GroupHealth") -> str:
+    if found.state == DEAD.state:
+        return "dead: Kafka knows no such group"
+    return found.state.replace("_", " ")
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:

@@ -9,13 +9,16 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from tidemark.model.plain import inert, plain
+
+IN_UTC = "%Y-%m-%d %H:%M:%SZ"
+"""How a time is shown: ISO 8601 with a blank, as Postgres prints it."""
 
 PIPE_WIDTH = 1000
 """Columns of a table that goes into a pipe: nothing is cut there."""
@@ -131,7 +134,7 @@ def screen() -> Any:
 
 def _cell(value: object) -> str:
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        return f"{value.astimezone(UTC):{IN_UTC}}"
     return "" if value is None else inert(value)
 
 

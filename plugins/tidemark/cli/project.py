@@ -131,7 +131,16 @@ def connection(conn_id: str) -> "Connection":
             cause=str(error),
             file=file or LOCAL_ENV,
             above=None if file else Path.cwd(),
+            known=_ids({*os.environ, *local}),
         ) from error
+
+
+def _ids(variables: Iterable[str]) -> tuple[str, ...]:
+    """Of the connections among these variables."""
+    from tidemark.settings.connections import PREFIX
+
+    found = (name.removeprefix(PREFIX) for name in variables if name.startswith(PREFIX))
+    return tuple(sorted(map(str.lower, found)))
 
 
 def whence(error: Exception) -> str:

@@ -23,6 +23,7 @@ from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
     RegionName,
+    chosen_pipelines,
     connection,
     connections_of,
     find_pipeline,
@@ -160,6 +161,9 @@ def list_(
     if output is ResultFormat.json:
         print_json([plain(one) | {"has_file": one.region in names} for one in found])
         return
+    if not found:
+        print_line("no region has opened in these ledgers: `tidemark run` opens one")
+        return
     columns = ("region", "state", "epoch", "head", "last checkpoint", "dead letters", "group",
                "target", "file")  # fmt: skip
     print_table(
@@ -205,6 +209,10 @@ def actions(
     if output is ResultFormat.json:
         print_json([plain(one) for one in found])
         return
+    if not found:
+        of = "" if region is None else f" to region {region}"
+        print_line(f"nothing was done{of}; `tidemark region list` names the regions")
+        return
     rows = [(one.at, one.region, one.kind, one.requested_by, one.database_user, one.why,
              _details_text(one.details)) for one in found]  # fmt: skip
     print_table(("at", "region", "what", "who", "login", "why", "details"), rows)
@@ -215,9 +223,15 @@ def _details_text(details: dict[str, object]) -> str:
 
 
 def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[LedgerQueries]:
-    """Each ledger once: that of the connection, or those that the pipeline files lead to."""
+    """Each ledger once: that of the connection, or those that the pipeline files lead to.
+
+    Raises:
+        InvalidSettings: neither a connection nor a pipeline file leads to one.
+    """
     found = (
-        [conn_id] if conn_id else [one.for_readers.warehouse for one in pipelines_in(folder, [])]
+        [conn_id]
+        if conn_id
+        else [one.for_readers.warehouse for one in chosen_pipelines(None, folder, [])]
     )
     for name in dict.fromkeys(found):
         with ledger_of(connection(name)) as ledger:

@@ -69,7 +69,11 @@ def _show_progress(ledger: "Ledger", region: str, move: Move) -> None:
         return
     offsets = ledger.merged_checkpoint(region).offsets
     left = backlog(offsets, ledger.target_offsets(region, state.epoch))
-    move(run.backlog - left, run.backlog, f"{region}: epoch {state.epoch}, batch {state.head_seq}")
+    move(
+        run.backlog - left,
+        run.backlog,
+        f"{region}: epoch {state.epoch}, checkpoint {state.head_seq}",
+    )
 
 
 def run(

@@ -42,6 +42,8 @@ def test_a_dry_purge_says_what_would_go_and_writes_nothing(region: World) -> Non
     assert "removed           1 INVALID_JSON" in told
     assert told.endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
+    of_none = ("--reason", "WRONG_TYPE")
+    assert "--apply" not in tidemark("dead-letters", region.region, *PURGE, *of_none).stdout
 
 
 def test_what_is_purged_is_counted_and_nobody_misses_it(region: World) -> None:

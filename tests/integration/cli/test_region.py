@@ -266,10 +266,13 @@ def test_a_region_without_a_file_is_dropped_by_its_connection(region: World) -> 
     dropped = answer("region", "drop", region.region, *ledger, "--apply", "--why", "moved")
     assert dropped["size"]["batches"] == 3
     assert answer("region", "list", *ledger) == []
+    assert "no region has opened" in tidemark("region", "list", *ledger).stdout
     [done] = answer("region", "actions", *ledger)
     assert (done["kind"], done["region"], done["why"]) == ("drop", region.region, "moved")
     assert "batches 3" in tidemark("region", "actions", region.region, *ledger).stdout
     assert answer("region", "actions", "elsewhere", *ledger) == []
+    of_none = tidemark("region", "actions", "elsewhere", *ledger).stdout
+    assert of_none.startswith("nothing was done to region elsewhere")
 
 
 def test_a_name_that_was_given_up_gives_no_epoch_twice(region: World) -> None:
