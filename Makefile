@@ -12,7 +12,7 @@ WORKERS := 6
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 help: ## Print this list
-	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 or newer and Java 17 or newer."
+	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 to 3.14 and Java 17 or newer."
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 

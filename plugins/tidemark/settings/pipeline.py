@@ -93,7 +93,8 @@ class Pipeline(Strict):
     executors: Logins = Logins()
     """As whom the tasks of Spark log in, which run the transform: they stage, and no more."""
     readers: Logins = Logins()
-    """As whom Airflow's pages, the doorbell, status, metrics, group and checkpoints log in."""
+    """As whom Airflow's pages, the doorbell, and status, metrics, group, checkpoints, region list
+    and region actions log in."""
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)] = 1
     """Drivers that share the region's partitions, one Airflow task each."""
     no_progress_seconds: Positive = 300
