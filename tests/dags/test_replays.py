@@ -78,7 +78,7 @@ def told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> A
             "dag_run": SimpleNamespace(triggering_user_name="alice"),
         }
         monkeypatch.setattr(manual, "get_current_context", lambda: context)
-        with caplog.at_level(logging.INFO, logger="tidemark.airflow.tasks"):
+        with caplog.at_level(logging.INFO, logger="tidemark.airflow.manual"):
             return manual.replay_by_hand(PIPELINE)
 
     return run

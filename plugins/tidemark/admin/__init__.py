@@ -2,5 +2,5 @@
 
 Doors: dead_letters, held, importing, mirror, naming, replay, replay_report, reset, run, withhold.
 
-Without `apply` it changes nothing, but for a mirror; what a person changes in the ledger leaves an audit row.
+Without `apply` it changes nothing, but for a mirror; what a person changes leaves an audit row.
 """

@@ -79,7 +79,7 @@ def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropRe
             epoch=state.epoch,
             head_seq=state.head_seq,
             size=size,
-            target=state.tables,
+            target=state.into,
             group=group,
         )
 
@@ -150,17 +150,16 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
     If it crashes: moved or not; the next open writes the group's offsets.
 
     Raises:
-        Superseded, Refused: see `moving.move`; or the group is in use, or nothing is to be moved.
+        Superseded, Refused: see `naming.move`; or the group is in use, or nothing is to be moved.
     """
     with region_of(pipeline, connections) as region:
         state, offsets = region.state(), region.ledger.merged_checkpoint(region.name).offsets
-        tables = {name: known.table for name, known in state.targets.items()}
         seen = NEVER_MIRRORED
         if state.group_id != pipeline.group:
             seen = _seen_in_unused_group(region, offsets)
-        elif tables == pipeline.tables:
+        elif state.tables == pipeline.tables:
             raise NothingToMove(
-                region=region.name, group=state.group_id, tables=tuple(tables.values())
+                region=region.name, group=state.group_id, tables=tuple(state.tables.values())
             )
         to = RegionHome(pipeline.group, pipeline.tables)
         epoch = naming.move(region.ledger.engine, state, to, seen, order)
@@ -173,7 +172,7 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
             epoch=epoch,
             group_before=state.group_id,
             group=pipeline.group,
-            target_before=state.tables,
+            target_before=state.into,
             target=pipeline.into,
         )
 

@@ -30,7 +30,7 @@ from tidemark.environment import without_airflow
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
-log = logging.getLogger("tidemark.airflow.tasks")
+log = logging.getLogger(__name__)
 
 PROGRAM = ("-m", "tidemark")
 OPTIONS = ("since", "until", "partition", "limit")

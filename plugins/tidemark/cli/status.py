@@ -329,7 +329,7 @@ def _view(found: list[StatusView], every: float, *, alone: bool) -> Any:
     return Group(*parts)
 
 
-COLUMNS = ("region", "state", "epoch", "checkpoint", "at work", "lag", "offsets/s", "left",
+COLUMNS = ("region", "state", "epoch", "checkpoint", "unpublished", "lag", "offsets/s", "left",
            "members", "newest batch", "dead letters", "resets")  # fmt: skip
 
 

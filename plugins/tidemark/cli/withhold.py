@@ -56,8 +56,8 @@ def withhold(
 
 
 def _lines(report: "WithholdReport") -> Iterator[str]:
-    done = "" if report.applied else ", dry run"
-    yield f"region {report.region}: batch {report.seq} withheld{done}"
+    done = "withheld" if report.applied else "withhold, dry run"
+    yield f"region {report.region}: batch {report.seq}, {done}"
     yield f"  epoch       {report.epoch}"
     yield f"  output      {report.topics.named}, batch {report.sent_seq} was sent last"
     yield f"  never sent  {amount(report.records, 'record')}; the rows stay in the target"

@@ -24,7 +24,7 @@ from tidemark.ledger.kept_dead_letters import of_filter
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, DeadLetterFilter, Limits
-from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
 from tidemark.postgres.session import Cursor, configure, query
@@ -41,11 +41,6 @@ class Decision:
     epoch: int
     head_seq: int
     next_seq: int
-
-    def _unpublished(self) -> list[tuple[int, int, int, bool]]:
-        """Seq, epoch, number of spans and whether all are claimed; the lowest batch first."""
-        self._run("unpublished_batches")
-        return self.cursor.fetchall()
 
     def _give_out_seq(self) -> int:
         return self._number("give_out_seq")
@@ -103,31 +98,7 @@ class Planning(Decision):
 
         With `owned`, spans of other partitions may be left out.
         """
-        return tuple(
-            Batch(
-                region=self.region,
-                epoch=epoch,
-                seq=seq,
-                spans=self._unpublished_batch_spans(seq, owned),
-                size=size,
-                is_complete=is_complete,
-            )
-            for seq, epoch, size, is_complete in self._unpublished()
-        )
-
-    def _unpublished_batch_spans(
-        self, seq: int, owned: Collection[TopicPartition] | None = None
-    ) -> tuple[PlannedSpan, ...]:
-        self._run(
-            "unpublished_batch_spans",
-            seq=seq,
-            topics=None if owned is None else list({one.topic for one in owned}),
-            partitions=None if owned is None else list({one.partition for one in owned}),
-        )
-        return tuple(
-            PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
-            for row in self.cursor.fetchall()
-        )
+        return regions.unpublished_batches(self.cursor, self.region, owned)
 
     def next_offsets(self) -> Offsets:
         """The merged checkpoint, under the lock."""
@@ -200,7 +171,7 @@ class Planning(Decision):
             region=self.region,
             epoch=self.epoch,
             seq=seq,
-            spans=self._unpublished_batch_spans(seq),
+            spans=regions.unpublished_spans(self.cursor, self.region, seq),
             size=len(spans),
         )
 
@@ -216,11 +187,13 @@ class Publishing(Decision):
 
     def is_unpublished(self, batch: Batch) -> bool:
         """Whether this epoch still works on the batch; this check fences every contribution."""
-        return any(found[:2] == (batch.seq, self.epoch) for found in self._unpublished())
+        found = regions.unpublished(self.cursor, self.region)
+        return any(one[:2] == (batch.seq, self.epoch) for one in found)
 
     def is_lowest(self, batch: Batch) -> bool:
         """Whether no other batch has to be published before this one."""
-        return self._unpublished()[0][:2] == (batch.seq, self.epoch)
+        lowest = regions.unpublished(self.cursor, self.region)[0]
+        return lowest[:2] == (batch.seq, self.epoch)
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.
@@ -528,13 +501,10 @@ class Deciding(Planning, Publishing, Replaying, BatchReplay):
         self._run("rewind_spans", seq=to_seq)
         self._run("rewind_batches", seq=to_seq)
         self._run("rewind_partitions")
-        self._forget_pruned_rows(to_seq)
+        self._run("forget_pruned_rows", seq=to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
             raise CheckpointNotRestored(region=self.region, seq=to_seq)
         return dead_letters, replays
-
-    def _forget_pruned_rows(self, to_seq: int) -> None:
-        self._run("forget_pruned_rows", seq=to_seq)
 
     def finish_reset(self, removed: Removal) -> None:
         """Mark this epoch's reset as finished; a constraint refuses other counts than planned."""

@@ -158,9 +158,13 @@ class RegionKeepsTargets(Refused):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region} has the targets {', '.join(self.targets)}, the pipeline file"
-            f" says {', '.join(self.asked)}. Restore the names in the file, or give it a new region"
+            f"region {self.region} has {_listed(self.targets)}, the pipeline file says"
+            f" {_listed(self.asked)}. Restore the names in the file, or use a new region"
         )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"the targets {', '.join(names)}" if any(names) else "one target without a name"
 
 
 class TableMovesWithItsRows(Refused):
@@ -231,8 +235,8 @@ class BatchNotReplayable(Refused):
             "pruned": "is pruned from the ledger",
             "replay": "has no spans: it is a replay of dead letters. A rewind takes it back",
             "upserted": "was upserted: later batches may have its rows. A rewind takes it back",
-            "purged": f"had {self.purged} dead letters that were purged: were they rows of a replay"
-            " before?",
+            "purged": f"had {self.purged} dead letters that were purged, so it is unknown whether a"
+            " replay had made rows of them",
         }[self.why]
         return f"region {self.region}: batch {self.seq} can't be replayed: it {fault}"
 

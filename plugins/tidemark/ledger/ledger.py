@@ -64,7 +64,7 @@ class Ledger(Reader):
         with transaction(self.engine, "region") as cursor:
             refuse_shared(region, others_of(cursor, region, group_id, targets.values()))
             cursor.execute(query("create_region"), values)
-            _create_targets(cursor, values)
+            cursor.execute(query("create_targets"), values)
             state = lock_region(cursor, region)
             if state.group_id != group_id:
                 raise RegionKeepsGroup(region=region, group=state.group_id, asked=group_id)
@@ -158,10 +158,6 @@ class Ledger(Reader):
             cursor.execute(query(name), {"region": region, **values})
             found: tuple[Any, ...] | None = cursor.fetchone()
         return found
-
-
-def _create_targets(cursor: Cursor, values: dict[str, Any]) -> None:
-    cursor.execute(query("create_targets"), values)
 
 
 def lock_region(cursor: Cursor, region: str) -> RegionState:

@@ -36,7 +36,7 @@ def migrate(engine: Engine) -> str:
         # Detached, so closed at the end: a connection that failed after BEGIN must not be pooled.
         connection.detach()
         connection.execute(text("BEGIN"))
-        _lock_migrations(connection)
+        connection.exec_driver_sql(query("lock_migrations"), {"key": MIGRATION_LOCK})
         _present(connection)
         for schema in SCHEMAS:
             if not inspect(connection).has_schema(schema):
@@ -85,10 +85,6 @@ def newest() -> str:
     """The newest revision that this version of Tidemark knows."""
     with _config() as config:
         return ScriptDirectory.from_config(config).get_current_head() or ""
-
-
-def _lock_migrations(connection: Connection) -> None:
-    connection.exec_driver_sql(query("lock_migrations"), {"key": MIGRATION_LOCK})
 
 
 def _present(connection: Connection) -> str | None:

@@ -64,7 +64,7 @@ def drop_region(engine: Engine, state: RegionState, order: Order | None) -> Size
             return size_of(cursor, state.region)
         cursor.execute(query("drop_region"), {"region": state.region})
         size = Size(*(cursor.fetchone() or (0, 0, 0)))
-        facts = {"group": found.group_id, "target": found.tables, **asdict(size)}
+        facts = {"group": found.group_id, "target": found.into, **asdict(size)}
         write_action(cursor, state.region, "drop", order, _given_out(found) | facts)
         return size
 
@@ -154,7 +154,7 @@ def move(
         above = {"group_id": to.group_id, "epoch": seen.epoch, "seq": seen.seq}
         cursor.execute(query("move"), own | above)
         (epoch,) = cursor.fetchone() or (0,)
-        was = {"group": found.group_id, "target": found.tables}
+        was = {"group": found.group_id, "target": found.into}
         write_action(cursor, state.region, "move", order, was | {"to": to.group_id})
         return int(epoch)
 

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Engine
 
 from tidemark.ledger import regions, rewinds
-from tidemark.ledger.deciding import Planning
 from tidemark.ledger.errors import RunIsPruned
 from tidemark.ledger.rewinds import Reread
 from tidemark.ledger.sending import checkpoint_at
@@ -127,7 +126,7 @@ class Reader(Lookup):
         return regions.state(region, rows[0]) if rows else None
 
     def known_region(self, region: str) -> RegionState | None:
-        """The same; None also in a database that has no ledger."""
+        """The region as it is now; None before its first open, or without a ledger."""
         return self.region_state(region) if self.ledger_is_there() else None
 
     def epoch(self, region: str) -> int | None:
@@ -187,9 +186,7 @@ class Reader(Lookup):
         With `owned`, spans of other partitions may be left out.
         """
         with autocommit(self.engine) as cursor:
-            return Planning(
-                cursor=cursor, region=region, epoch=0, head_seq=0, next_seq=0
-            ).unpublished_batches(owned)
+            return regions.unpublished_batches(cursor, region, owned)
 
     def unpublished_seqs(self, region: str) -> list[int]:
         """The seqs of the unpublished batches, the lowest first."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidemark.ledger.errors import RegionHasOwners
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.batch import Batch, PlannedSpan
+from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import KnownTarget, Owner, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.model.upsert import text_form
@@ -35,6 +36,49 @@ def target_offsets(cursor: Cursor, region: str, epoch: int) -> Offsets:
     """Where the run of an epoch stops."""
     cursor.execute(query("target_offsets"), {"region": region, "epoch": epoch})
     return {TopicPartition(topic, number): offset for topic, number, offset in cursor.fetchall()}
+
+
+def unpublished(cursor: Cursor, region: str) -> list[tuple[int, int, int, bool]]:
+    """Seq, epoch, number of spans and whether all are claimed, of each unpublished batch.
+
+    The lowest is first.
+    """
+    cursor.execute(query("unpublished_batches"), {"region": region})
+    return cursor.fetchall()
+
+
+def unpublished_spans(
+    cursor: Cursor, region: str, seq: int, owned: Collection[TopicPartition] | None = None
+) -> tuple[PlannedSpan, ...]:
+    """The spans of an unpublished batch; with `owned`, those of other partitions may be missing."""
+    values = {
+        "region": region,
+        "seq": seq,
+        "topics": None if owned is None else list({one.topic for one in owned}),
+        "partitions": None if owned is None else list({one.partition for one in owned}),
+    }
+    cursor.execute(query("unpublished_batch_spans"), values)
+    return tuple(
+        PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
+        for row in cursor.fetchall()
+    )
+
+
+def unpublished_batches(
+    cursor: Cursor, region: str, owned: Collection[TopicPartition] | None = None
+) -> tuple[Batch, ...]:
+    """The unpublished batches with their claims, the lowest first; `owned` as above."""
+    return tuple(
+        Batch(
+            region=region,
+            epoch=epoch,
+            seq=seq,
+            spans=unpublished_spans(cursor, region, seq, owned),
+            size=size,
+            is_complete=is_complete,
+        )
+        for seq, epoch, size, is_complete in unpublished(cursor, region)
+    )
 
 
 def target_oid(cursor: Cursor, target: str) -> int | None:

@@ -1,6 +1,6 @@
 """What an open or a reset decides under the region lock."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -83,11 +83,8 @@ class Settling:
     ) -> None:
         """Record the fingerprint, cluster and targets of all rows from now on."""
         self._run("write_made_with", fingerprint=Json(dict(fingerprint)), cluster_id=cluster_id)
-        self._forget_targets(targets)
+        self._run("forget_targets", targets=list(targets))
         self._write_made_into(targets)
-
-    def _forget_targets(self, but: Iterable[str]) -> None:
-        self._run("forget_targets", targets=list(but))
 
     def _write_made_into(self, targets: Mapping[str, str]) -> None:
         tables, is_kept = list(targets.values()), bool(self.state.head_seq)

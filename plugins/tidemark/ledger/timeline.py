@@ -1,7 +1,4 @@
-"""A region over time, for pages that show it: bounded reads that no decision uses.
-
-A region's past as the ledger keeps it: what the pages show.
-"""
+"""A region over time, for pages that show it: bounded reads that no decision uses."""
 
 from dataclasses import replace
 from typing import Any

@@ -224,14 +224,12 @@ class ReplayedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A published batch with the merged checkpoint after it."""
+    """The merged checkpoint as of a seq, with the region's epoch."""
 
     region: str
     epoch: int
     seq: int
     offsets: Offsets
-    rows: int = 0
-    dead_letters: int = 0
     sends: Mapping[str, str] = field(default_factory=dict)
     """The settings by which the region's newest run sends what is published; none: it does not."""
 

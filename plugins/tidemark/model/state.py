@@ -41,9 +41,14 @@ class RegionState:
     """By their names."""
 
     @property
-    def tables(self) -> str:
+    def tables(self) -> dict[str, str]:
+        """The targets' tables, by the targets' names."""
+        return {name: known.table for name, known in self.targets.items()}
+
+    @property
+    def into(self) -> str:
         """The tables of all targets, for a person."""
-        return ", ".join(known.table for known in self.targets.values())
+        return ", ".join(self.tables.values())
 
 
 @dataclass(frozen=True, slots=True)

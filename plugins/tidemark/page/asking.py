@@ -241,10 +241,11 @@ def _in_session(ask: Callable[[Session], _Told]) -> _Told:
         return ask(session)
 
 
-async def ask_ledgers(question: Question, seconds: float = ANSWER_SECONDS) -> Answer:
+async def ask_ledgers(question: Question) -> Answer:
     """What ledgers and Kafka say; raises `Busy`, and as `Helper.ask` does."""
     text = question.text
-    return await answered(_SHARED.get(text, lambda: _begin(text, question.connections, seconds)))
+    connections = question.connections
+    return await answered(_SHARED.get(text, lambda: _begin(text, connections, ANSWER_SECONDS)))
 
 
 def _begin(text: str, connections: set[str], seconds: float) -> Future[Answer]:
@@ -262,7 +263,7 @@ _ONLY: dict[Hashable, tuple[str, Future[Answer]]] = {}
 
 
 async def ask_ledgers_alone(key: Hashable, question: Question, seconds: float) -> Answer:
-    """As `look`, and while another question is asked under this key, all are busy."""
+    """As `ask_ledgers`; and raises `Busy` while another question is asked under this key."""
     known, text = _ONLY.get(key), question.text
     if known and known[0] != text and not known[1].done():
         raise Busy

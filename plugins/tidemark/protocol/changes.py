@@ -25,9 +25,8 @@ def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
     Raises:
         Refused: with both.
     """
-    known = {name: one.table for name, one in state.targets.items()}
-    if state.head_seq and known != targets:
-        raise TargetsChanged(region=state.region, known=known, given=targets)
+    if state.head_seq and state.tables != targets:
+        raise TargetsChanged(region=state.region, known=state.tables, given=targets)
 
 
 def changes(
@@ -95,8 +94,8 @@ def check_member(
     Raises:
         Refused: with each difference.
     """
-    tables = {name: one.table for name, one in state.targets.items()}
-    known = state.fingerprint | {"kafka.group": state.group_id, "target": tables_by_name(tables)}
+    target = tables_by_name(state.tables)
+    known = state.fingerprint | {"kafka.group": state.group_id, "target": target}
     now = {**fingerprint, "kafka.group": group_id, "target": tables_by_name(targets)}
     if found := differing(known, now):
         raise ChangedSinceOpen(region=state.region, epoch=state.epoch, changes=found)

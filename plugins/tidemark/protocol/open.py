@@ -143,8 +143,9 @@ class OpenRequest:
     """Overrides that an earlier open of the same run was given, and are not among these; with the
     epoch that used each."""
     mirrored: Mirrored = NEVER_MIRRORED
+    """What the group's offsets were last written under: the new epoch and seqs lie above it."""
     added: frozenset[str] = frozenset()
-    """What of it the checkpoint was made without, and a person lets an open add."""
+    """Settings of the fingerprint that the checkpoint lacks, and that a person lets an open add."""
     fit_tables: Callable[[Any], object] | None = None
     """Gives the targets these columns in the open's transaction, or refuses; None where they have
     no new ones, or only the transform knows them."""

@@ -150,14 +150,10 @@ class KeptRows:
 
     def declare(self, cursor: Cursor, region: str, seq: int) -> bool:
         """Open the cursor on what is kept of the batch."""
-        statement = _CURSOR.format(sql.SQL(_kept_records()))
+        statement = _CURSOR.format(sql.SQL(query("kept_records")))
         values = {"region": region, "seq": seq, "target": self.target.name}
         cursor.execute(statement, values)
         return True
-
-
-def _kept_records() -> str:
-    return query("kept_records")
 
 
 def records_of(

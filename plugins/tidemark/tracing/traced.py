@@ -86,10 +86,10 @@ def traced_run(name: str, region: str, run_id: str | None) -> Iterator[Step]:
         yield step
 
 
-def traced(name: str, attributes: Attributes | None = None) -> AbstractContextManager[Step]:
+def traced(name: str) -> AbstractContextManager[Step]:
     """A step of the one that is under way in this thread."""
     tracer = _tracer()
-    return tracer.step(name, attributes or {}) if tracer else nullcontext(NOT_TRACED)
+    return tracer.step(name, {}) if tracer else nullcontext(NOT_TRACED)
 
 
 @contextmanager

@@ -133,7 +133,7 @@ class Prover:
             return replace(one.proof, unverifiable=(str(error),))
 
     def _is_equal(self, group: Sequence[Begun]) -> bool:
-        """Whether reading the group by one job proves each of its batches equal, see group.py."""
+        """Whether one job that reads the group proves each batch equal, see `_comparison`."""
         spans = [span for one in group for span in one.spans]
         has_transform = self.region.pipeline.transform is not None
         if has_transform and any(one.records != one.span.width for one in spans):

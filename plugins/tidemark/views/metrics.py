@@ -152,7 +152,7 @@ OTHER = "other"
 
 _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_up": ("1 if ledger and Kafka could be asked, else 0", lambda r: not r.problem),
-    "tidemark_epoch": ("Epoch: each open, reset, rewind, replay, rename and move takes a new one", lambda r: r.epoch),
+    "tidemark_epoch": ("One more at each open, reset, rewind, replay or rename", lambda r: r.epoch),
     "tidemark_head_seq": ("Seq of the newest checkpoint", lambda r: r.head_seq),
     "tidemark_consecutive_resets": ("Resets since a publish", lambda r: r.consecutive_resets),
     "tidemark_dead_letters": (
