@@ -136,6 +136,16 @@ def test_records_of_two_partitions_may_come_in_turns(clients: list[Client]) -> N
     assert client.assigned == [(0, 0, None), (1, 0, None)]
 
 
+@pytest.mark.parametrize("at", range(4))
+def test_an_event_of_the_client_takes_no_record_with_it(clients: list[Client], at: int) -> None:
+    """G144: it has no topic, and says partition 0 as the records beside it do."""
+    code = KafkaError.GROUP_AUTHORIZATION_FAILED
+    event_of_none = Message(topic=None, partition=0, error=KafkaError(code))
+    first = [record(0, n) for n in range(3)]
+    Client.lists = [[*first[:at], event_of_none, *first[at:]], [record(1, n) for n in range(3)]]
+    assert sorted(places()) == ALL
+
+
 def test_a_span_at_its_end_is_let_go_and_nothing_behind_it_is_given(clients: list[Client]) -> None:
     Client.lists = [[record(0, n) for n in range(5)], [record(0, 5)], [record(7, 1)]]
     Client.lists += [[record(1, n) for n in range(9)]]

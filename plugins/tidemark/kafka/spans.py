@@ -393,7 +393,9 @@ class Reading:
     def _parted(self, taken: list[Message]) -> dict[TopicPartition, list[Message]]:
         """The same by partition, each whole: the client's position is behind all of them."""
         parts: dict[TopicPartition, list[Message]] = {}
-        for _, run in groupby(taken, self._kind):
+        # An event of the client as a whole has no topic, and yet says partition 0.
+        has_events = any(map(Message.error, taken))
+        for _, run in groupby(taken, _partition if has_events else self._kind):
             messages = list(run)
             parts.setdefault(_partition(messages[0]), []).extend(messages)
         return parts
