@@ -39,24 +39,9 @@ def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
     run = ledger.run_of(region, run_id)
     if run is None:
         raise RunNeverOpened(region=region, run_id=run_id)
-    unmirrored, checkpoint = _mirrored(ledger, group, run)
-    with ledger.deciding(region, run.epoch, "close") as tx:
-        head = tx.head_seq
-        batches, rows, dead_letters, records = tx.published()
-        reasons = [*_unfinished(tx, run, batches), *unmirrored]
-        tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
-    failpoints.hit("close.after")
-    if reasons or checkpoint is None:
-        raise RunUnfinished(region=region, epoch=run.epoch, reasons=tuple(reasons))
-    if checkpoint.seq != head:  # a member published the last batch after the mirror was written
-        checkpoint = mirror(ledger, group, region, run.epoch)
-    return Closed(
-        checkpoint=checkpoint,
-        batches=batches,
-        rows=rows,
-        dead_letters=dead_letters,
-        records=records,
-    )
+    while (closed := _decide(ledger, group, run)) is None:
+        pass  # a member published after the mirror was written: the next one says so too
+    return closed
 
 
 def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
@@ -71,6 +56,27 @@ def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
     with ledger.deciding(region, run.epoch, "close") as tx:
         batches, *_ = tx.published()
         tx.close_run("failed", "; ".join([why, *_unfinished(tx, run, batches)]))
+
+
+def _decide(ledger: Ledger, group: Group, run: Run) -> Closed | None:
+    """The run is closed, or has failed; None where the head is not the one that was mirrored."""
+    unmirrored, checkpoint = _mirrored(ledger, group, run)
+    with ledger.deciding(run.region, run.epoch, "close") as tx:
+        if checkpoint and checkpoint.seq != tx.head_seq:
+            return None
+        batches, rows, dead_letters, records = tx.published()
+        reasons = [*_unfinished(tx, run, batches), *unmirrored]
+        tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
+    failpoints.hit("close.after")
+    if reasons or checkpoint is None:
+        raise RunUnfinished(region=run.region, epoch=run.epoch, reasons=tuple(reasons))
+    return Closed(
+        checkpoint=checkpoint,
+        batches=batches,
+        rows=rows,
+        dead_letters=dead_letters,
+        records=records,
+    )
 
 
 def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:

@@ -3,15 +3,18 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
+from tests.support.said import said
 from tests.support.world import dump
 
-from tidemark.errors import DataLost, Fenced
+from tidemark.errors import DataLost, Fenced, MirrorFailed
 from tidemark.failpoints import FailpointHit
+from tidemark.model.batch import Checkpoint
 from tidemark.model.errors import (
     NextOffsetsNotHeld,
     NotHeld,
@@ -20,7 +23,14 @@ from tidemark.model.errors import (
 )
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.protocol.errors import MirrorEpochPassed, NothingLeftToReset, SettleDidNotHappen
+from tidemark.protocol import close as close_module
+from tidemark.protocol.errors import (
+    MirrorEpochPassed,
+    NothingLeftToReset,
+    RunUnfinished,
+    SettleDidNotHappen,
+)
+from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.publish import Result
 from tidemark.protocol.settle import settle
@@ -322,6 +332,31 @@ def test_an_open_stops_where_kafka_lost_what_the_ledger_needs(
     name, value = fact
     assert getattr(lost.value, name) == value
     assert dump(desk.warehouse) == before
+
+
+def test_a_run_is_closed_at_the_head_that_was_read_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G140: a member that outlived its task publishes once close has mirrored."""
+    epoch = desk.open().epoch
+    last = partial(desk.work, epoch)
+
+    def and_then_publish(*values: Any) -> Checkpoint:
+        checkpoint = mirror(*values)
+        monkeypatch.setattr(close_module, "mirror", differs)
+        last()
+        return checkpoint
+
+    def differs(*_: object) -> None:
+        raise said(MirrorFailed, "Kafka differs, as the test wants it")
+
+    monkeypatch.setattr(close_module, "mirror", and_then_publish)
+    with pytest.raises(RunUnfinished):
+        desk.close()
+    assert desk.sql(f"SELECT state FROM tidemark.runs WHERE {desk.here}") == [("failed",)]
+    monkeypatch.setattr(close_module, "mirror", mirror)
+    closed = desk.close()
+    assert desk.group.offsets == closed.checkpoint.offsets == desk.offsets()
 
 
 def test_a_reset_works_where_kafka_lost_what_the_ledger_needs(desk: Desk) -> None:

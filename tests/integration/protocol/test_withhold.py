@@ -13,11 +13,13 @@ from tests.support.world import World, dump
 from tidemark.admin import withhold as withhold_module
 from tidemark.admin.errors import MirrorDuringWithholding, NothingToWithhold
 from tidemark.admin.mirror import mirror_region
+from tidemark.admin.naming import drop_region
 from tidemark.admin.withhold import WithholdReport, withhold_batch
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
+from tidemark.ledger.errors import RegionNotReadBack
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.output import Topics
 from tidemark.protocol.errors import (
@@ -121,7 +123,7 @@ def vars_of(order: Order) -> tuple[str, str]:
 
 
 def test_each_batch_that_can_not_be_sent_needs_its_own_word(region: World) -> None:
-    """B9: the error names the next one, and what was withheld stays so."""
+    """B9, G89: the error names the next one, and what was withheld stays so."""
     unsendable(region, 2, 3)
     assert lacks(lambda: withhold(region, 2)) == (3, 2, 1)
     assert words(region) == ["0", "1"]
@@ -129,6 +131,8 @@ def test_each_batch_that_can_not_be_sent_needs_its_own_word(region: World) -> No
         found = output_status(one, in_ledger(one).partitions)
     assert found is not None
     assert (found.unsent_batches, found.unsent_records, found.withheld_seqs) == (1, 2, (2,))
+    with pytest.raises(RegionNotReadBack):  # Kafka stands at batch 1: who starts there reads more
+        drop_region(region.connections["tidemark_warehouse"], region.region, ORDER)
     withhold(region, 3)
     assert region.sql("SELECT seq FROM tidemark.batches WHERE withheld ORDER BY 1") == [(2,), (3,)]
     region.run("third")
