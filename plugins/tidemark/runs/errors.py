@@ -156,6 +156,24 @@ class ExecutorsLoginMissing(InvalidSettings):
         )
 
 
+class TasksReadOtherTopics(Refused):
+    """The Kafka that Spark's tasks read has other topics of the same names."""
+
+    region: str
+    conn_id: str
+    """Of the tasks' Kafka."""
+    own: str
+    """Of the driver's."""
+    topics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: connection {self.conn_id!r} (executors.kafka) leads to another"
+            f" cluster than {self.own!r}: {', '.join(self.topics)} has another topic id there. Let"
+            f" it name the brokers of {self.own!r}"
+        )
+
+
 class DriverHasNoSlot(InvalidSettings):
     """A driver's environment does not say which of the run's members it is."""
 

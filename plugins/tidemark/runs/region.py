@@ -22,7 +22,11 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences
 from tidemark.runs._output import output_of
-from tidemark.runs.errors import ConnectionUnreachable, ExecutorsLoginMissing
+from tidemark.runs.errors import (
+    ConnectionUnreachable,
+    ExecutorsLoginMissing,
+    TasksReadOtherTopics,
+)
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import Connections, Endpoints
@@ -83,10 +87,29 @@ class Region:
 
         Raises:
             InvalidSettings: see `read_spec`.
+            Refused: the tasks' Kafka has other topics of these names.
         """
         from tidemark.spark.specs import job_spec  # Arrow: a run without a backlog needs none
 
+        self._refuse_other_topics()
         return job_spec(self.pipeline, self.endpoints, member)
+
+    def _refuse_other_topics(self) -> None:
+        """What tasks read must be what was planned: the topics of the driver's own Kafka."""
+        of_tasks = self.endpoints.executors_kafka
+        if of_tasks is None:
+            return
+        topics = self.broker.topics(self.pipeline.kafka.topics)
+        planned, read = (
+            broker.topic_ids(topics) for broker in (self.broker, Broker(kafka_config(of_tasks)))
+        )
+        if read != planned:
+            raise TasksReadOtherTopics(
+                region=self.name,
+                conn_id=of_tasks.conn_id,
+                own=self.endpoints.kafka.conn_id,
+                topics=tuple(topic for topic in topics if read[topic] != planned[topic]),
+            )
 
     def others(self) -> tuple[Owner, ...]:
         """Other regions that have its group or one of its tables."""

@@ -2,10 +2,12 @@
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -29,6 +31,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.support.documents import ROOT, blocks
+from tests.support.produce import good, produce
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.roles import ROLES, RoleWorld, granted
 from tests.support.sent import sent_to
@@ -36,15 +39,19 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.admin.run import run
 from tidemark.check._logins import login_findings
 from tidemark.check.findings import Finding, State
+from tidemark.kafka import _client
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
-from tidemark.runs.errors import ConnectionUnreachable
+from tidemark.model.plan import Bounds
+from tidemark.runs.errors import ConnectionUnreachable, TasksReadOtherTopics
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
+from tidemark.verify.verify import verify
 from tidemark.views.group_health import health_of
 from tidemark.views.status import unread
 from tidemark_local._broker import LocalBroker
@@ -362,13 +369,53 @@ def test_a_check_names_the_acl_that_a_login_lacks(
     assert found.state is (State.failed if role == "executor" else State.warned)
 
 
-def test_a_check_finds_a_login_of_another_cluster(roles: RoleWorld, kafka: str) -> None:
-    """S01: its topic has the same name and as many partitions; its id tells them apart."""
+def test_who_may_not_look_for_the_group_reads_every_record(
+    roles: RoleWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G144: Kafka's client tells it by an event, here in one list with the first records."""
+    login = kafka_config(kafka_connection(roles.guarded, **roles.logins["executor"]))
+    assigned = _client.Client.begin
+
+    def begin_and_wait(client: _client.Client, *values: Any) -> None:
+        assigned(client, *values)
+        time.sleep(3)  # the event and the records have come by then, or the test proves nothing
+
+    monkeypatch.setattr(_client.Client, "begin", begin_and_wait)
+    config = login | {"group.id": roles.group.group_id}
+    found = [
+        one.offset() for many in read_spans(config, [Span(roles.topic, 0, 0, 5)]) for one in many
+    ]
+    assert found == [*range(5)]
+
+
+@pytest.fixture
+def elsewhere(roles: RoleWorld, kafka: str) -> Iterator[Connection]:
+    """The tasks' connection leads to another cluster, which has a topic of the same name."""
     admin = AdminClient({"bootstrap.servers": kafka})
     create_topic(admin, NewTopic(roles.topic, 2, 1))
-    elsewhere = replace(kafka_connection(kafka), conn_id="tidemark_kafka_executor")
-    found = found_of(roles, "executor", tidemark_kafka_executor=elsewhere)
+    yield replace(kafka_connection(kafka), conn_id="tidemark_kafka_executor")
     admin.delete_topics([roles.topic])[roles.topic].result(120)
+
+
+def test_nothing_is_read_of_another_cluster_than_was_planned(
+    roles: RoleWorld, kafka: str, elsewhere: Connection
+) -> None:
+    """G143: as many records are there, at the same offsets; neither a run nor a proof reads one."""
+    produce(kafka, roles.topic, [good("of another cluster")] * 5, 0)
+    roles.run("first", max_records=3)
+    mixed = roles.connections | {elsewhere.conn_id: elsewhere}
+    roles.produce(2, start=5)
+    with pytest.raises(TasksReadOtherTopics) as refused:
+        run(roles.pipeline, mixed, bounds=Bounds(9), executor_of=roles.executor_of)
+    assert refused.value.topics == (roles.topic,)
+    assert roles.sql("SELECT count(*) FROM public.flights") == [(5,)]
+    with pytest.raises(TasksReadOtherTopics):
+        verify(roles.pipeline, mixed, executor_of=roles.executor_of)
+
+
+def test_a_check_finds_a_login_of_another_cluster(roles: RoleWorld, elsewhere: Connection) -> None:
+    """S01: its topic has the same name and as many partitions; its id tells them apart."""
+    found = found_of(roles, "executor", tidemark_kafka_executor=elsewhere)
     assert (found.state, found.remedy) == (
         State.failed,
         "let tidemark_kafka_executor name the brokers of the worker's connection",
