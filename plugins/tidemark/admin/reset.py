@@ -53,7 +53,8 @@ class Removed:
     offsets: Offsets
     """Where each partition stood before."""
     margins: dict[TopicPartition, int]
-    """Offsets between Kafka's log start and where reading begins again."""
+    """Offsets between Kafka's log start and where reading begins again; without partitions that
+    Kafka no longer has."""
     lost: tuple[str, ...] = ()
     """What of the records that made these rows nobody reads again, or Kafka no longer gives;
     accepted."""
@@ -296,7 +297,9 @@ def seq_of(region: Region, to: int | datetime) -> int:
     """The checkpoint that a destination means."""
     if isinstance(to, int):
         return to
-    partitions = sorted(region.known_partitions())
+    known = region.known_partitions()
+    gone = topics_gone(region, known)
+    partitions = sorted(tp for tp in known if tp.topic not in gone)
     moment = int(to.timestamp() * 1000)
     offsets = region.broker.offsets_at(partitions, moment)
     seq = region.ledger.checkpoint_before(region.name, offsets)

@@ -134,7 +134,7 @@ def _places(report: "ResetReport") -> Iterator[str]:
         yield from table(
             ("partition", "from", "to", "read again", "margin"),
             [
-                (at, back.offsets[at], report.offsets[at], again, back.margins[at])
+                (at, back.offsets[at], report.offsets[at], again, back.margins.get(at))
                 for at, again in report.read_again.items()
             ],
         )

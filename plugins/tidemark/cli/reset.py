@@ -68,7 +68,7 @@ def _print_places(report: "ResetReport") -> None:
                 back.offsets[at],
                 report.offsets[at],
                 again,
-                back.margins[at],
+                back.margins.get(at),
                 None if (left := back.seconds.get(at)) is None else age(left),
             )
             for at, again in report.read_again.items()

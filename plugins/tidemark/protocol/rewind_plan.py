@@ -105,8 +105,12 @@ class RewindPlan:
         return {tp: place.offset for tp, place in self.places.items()}
 
     def margins(self, facts: Facts) -> dict[TopicPartition, int]:
-        """Offsets between Kafka's log start and where reading would begin again."""
-        return {tp: p.offset - facts.log_starts[tp] for tp, p in self.places.items()}
+        """Offsets between Kafka's log start and where reading would begin again.
+
+        Without partitions that Kafka no longer has.
+        """
+        starts = facts.log_starts
+        return {tp: p.offset - starts[tp] for tp, p in self.places.items() if tp in starts}
 
     def _not_held(self, facts: Facts) -> Iterator[TopicPartition | Span]:
         for tp, place in sorted(self.places.items()):

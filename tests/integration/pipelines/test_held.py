@@ -1,6 +1,7 @@
 """A rewind looks at what Kafka still gives of its records, before it fences anyone."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +20,7 @@ from tests.support.world import World, dump
 from tidemark.admin import held
 from tidemark.admin.errors import RewindWouldLose
 from tidemark.kafka import retention
+from tidemark.kafka.facts import Broker
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.page.answers import dry_run
@@ -161,6 +163,25 @@ def test_rows_of_a_topic_that_is_no_longer_read_are_not_taken_back_unasked(
     assert world.sql(audit) == [(["accept_data_loss"], "a test", 10, "finished")]
     world.run("alone")
     assert len(world.rows()) == 4
+
+
+def test_a_left_topic_that_was_deleted_stops_no_rewind_that_leaves_it_alone(
+    two_topics: World, admin: AdminClient
+) -> None:
+    """B4: to a checkpoint behind its last record, and to a time; its margin is not known."""
+    world, left = two_topics, f"{two_topics.topic}_other"
+    world.settings |= {"kafka": {"topics": [world.topic]}}
+    world.overrides = ("accept_changes",)
+    world.produce(2, start=4)
+    world.run("left")
+    admin.delete_topics([left])[left].result(120)
+    broker = Broker({"bootstrap.servers": world.kafka})
+    until(lambda: broker.gone([left]))
+    assert world.reset(to=datetime.now(UTC), apply=False).to_seq == 2
+    report = world.reset(to=1)
+    assert report.removed is not None
+    assert report.removed.margins == {world.partition(0): 4, world.partition(1): 0}
+    assert len(world.rows()) == 10
 
 
 def test_a_topic_that_is_read_once_more_is_taken_back_like_the_others(two_topics: World) -> None:
