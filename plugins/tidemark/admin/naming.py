@@ -23,6 +23,7 @@ from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
+from tidemark.protocol.output import refuse_other_output
 from tidemark.runs.region import Region, ledger_of, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
 from tidemark.settings.connections import Connection
@@ -103,6 +104,7 @@ def rename_region(
         raise NewNameUnfit(region=new, cause=str(error)) from error
     with region_of(pipeline, connections) as region:
         state, engine = region.state(), region.ledger.engine
+        refuse_other_output(region.ledger.merged_checkpoint(region.name), region.group.output)
         if order:
             _retire_all(engine, region.name)
         epoch = naming.rename(engine, state, new, order)
@@ -153,7 +155,9 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
         Superseded, Refused: see `naming.move`; or the group is in use, or nothing is to be moved.
     """
     with region_of(pipeline, connections) as region:
-        state, offsets = region.state(), region.ledger.merged_checkpoint(region.name).offsets
+        state, checkpoint = region.state(), region.ledger.merged_checkpoint(region.name)
+        refuse_other_output(checkpoint, region.group.output)
+        offsets = checkpoint.offsets
         seen = NEVER_MIRRORED
         if state.group_id != pipeline.group:
             seen = _seen_in_unused_group(region, offsets)

@@ -43,6 +43,7 @@ from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.mirror import mirror
+from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.replay import (
     ReplayRequest,
     plan_batch_replay,
@@ -135,11 +136,13 @@ def check(region: Region, state: RegionState, request: ReplayRequest) -> None:
     """Refuse before anything is made or written; the replay's own transaction decides.
 
     Raises:
-        Superseded, Refused: see `naming.at_rest` and `ReplayRequest.check`.
+        Superseded, Refused: see `naming.at_rest`, `ReplayRequest.check`, and what the mirror behind
+            it refuses, `refuse_other_output`.
     """
     with region.ledger.settling(region.name, "look") as tx:
         naming.at_rest(tx.cursor, state)
         request.check(tx)
+    refuse_other_output(region.ledger.merged_checkpoint(region.name), region.group.output)
 
 
 def refusal(region: Region) -> str | None:

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tests.support.executor import BAD
 from tests.support.failpoint import failpoint, meanwhile
 from tests.support.produce import good, produce
 from tests.support.sent import another_sends, sent_to, too_slow
@@ -18,7 +19,7 @@ from tests.support.waiting import until
 from tests.support.world import World, dump
 
 from tidemark.admin.mirror import mirror_region
-from tidemark.admin.naming import drop_region, rename_region
+from tidemark.admin.naming import drop_region, move_region, rename_region
 from tidemark.admin.replay import replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.errors import Fenced
@@ -551,11 +552,23 @@ def test_a_region_whose_first_open_failed_is_reset(region: World) -> None:
 
 
 def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> None:
+    """G141: what mirrors after its COMMIT is refused before it writes anything."""
+    produce(world.kafka, world.topic, [BAD, good("a row")], 0)
     world.run("first")
     world.settings["output"] = {"topic": sink}
-    with pytest.raises(OutputChangedSinceRun) as refused:
-        send(world)
-    assert SettingDiffers("output.topic", None, sink) in refused.value.changes
+    order, before = Order("ada", "a test"), dump(world.warehouse)
+    for act in (
+        lambda: send(world),
+        lambda: rename_region(world.pipeline, world.connections, "another", order),
+        lambda: move_region(world.pipeline, world.connections, order),
+        lambda: replay_dead_letters(
+            world.pipeline, world.connections, DeadLetterFilter(), 9, order, world.executor_of
+        ),
+    ):
+        with pytest.raises(OutputChangedSinceRun) as refused:
+            act()
+        assert SettingDiffers("output.topic", None, sink) in refused.value.changes
+    assert dump(world.warehouse) == before
 
 
 # --- rewinds ---
