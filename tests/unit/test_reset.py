@@ -1,6 +1,7 @@
 """Where a reset goes, as a person says it; and what the mirror says it was written under."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
@@ -61,6 +62,11 @@ def test_a_place_that_cannot_be_is_refused_before_anything_is_asked(
         ("flights/7/12", Mirrored(7, 12)),
         ("other/7/12", Mirrored(7, 12)),  # it was renamed, or will be
         ("flights/7", Mirrored()),
+        (f"flights/{1 << 62}/12", Mirrored(1 << 62, 12)),
+        (f"flights/{(1 << 62) + 1}/12", Mirrored()),  # G142: no epoch could come after it for long
+        (f"flights/7/{2**63 - 2}", Mirrored()),
+        (f"flights/{'9' * 4000}/12", Mirrored()),
+        (f"flights/7/12/{2**63 - 2}/{UUID(int=1)}", Mirrored()),
         ("flights/-7/12", Mirrored()),
         ("flights/x/y", Mirrored()),
         ("", Mirrored()),

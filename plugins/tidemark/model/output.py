@@ -51,6 +51,16 @@ class Parts:
     dead_letters: bool
 
 
+MOST_MARKED = 1 << 62
+"""Whoever may commit in the group can write a mark: above this one a bigint would end soon."""
+
+
+def marked(text: str) -> int | None:
+    """An epoch or a seq of a mark; None if it is none that a ledger has given out."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_MARKED))
+    return int(text) if is_number and int(text) <= MOST_MARKED else None
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """The newest batch whose rows are in the output topic, and with it all live ones before.
@@ -68,7 +78,8 @@ class Sent:
         Whatever the region's name: it may have been renamed since.
         """
         found = _MARK.fullmatch(metadata)
-        return cls(int(found[1]), UUID(found[2])) if found else None
+        seq = marked(found[1]) if found else None
+        return cls(seq, UUID(found[2])) if found and seq is not None else None
 
     def __str__(self) -> str:
         return f"{self.seq}/{self.uuid}"

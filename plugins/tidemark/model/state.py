@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidemark.model.offsets import LogPosition
-from tidemark.model.output import Sent
+from tidemark.model.output import Sent, marked
 
 
 class KnownTarget(NamedTuple):
@@ -108,12 +108,12 @@ class Mirrored:
         ledger may be restored from before it was renamed. Anything else counts as nothing.
         """
         _, _, rest = metadata.partition("/")
-        epoch, _, rest = rest.partition("/")
-        seq, _, rest = rest.partition("/")
-        sent = Sent.parse(metadata)
-        if not (epoch.isdecimal() and seq.isdecimal()) or (rest and not sent):
+        first, _, rest = rest.partition("/")
+        second, _, rest = rest.partition("/")
+        epoch, seq, sent = marked(first), marked(second), Sent.parse(metadata)
+        if epoch is None or seq is None or (rest and not sent):
             return cls()
-        return cls(int(epoch), int(seq), sent.seq if sent else 0)
+        return cls(epoch, seq, sent.seq if sent else 0)
 
 
 NEVER_MIRRORED = Mirrored()

@@ -150,7 +150,7 @@ class DeadLetterSettings(Strict):
 
     max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of a batch's records; 1: no limit. A batch of up to 100 is judged with earlier ones."""
-    max_count: Annotated[int, Field(ge=0)] | None = None
+    max_count: Annotated[int, Field(ge=0, le=MOST)] | None = None
     """Number in one batch, whatever its size."""
     max_bytes: Annotated[int, Field(ge=0, le=1 << 30)] | Literal["whole"] = 64 << 10
     """Bytes kept of one: of key, headers and value together; of the rows that a target refused as
