@@ -63,7 +63,7 @@ WHERE s.region = %(region)s AND s.seq < %(oldest)s AND (NOT s.live OR s.seq < (
     WHERE n.partition_id = s.partition_id AND n.live AND n.seq <= %(oldest)s))
 
 -- name: prune_undo
--- What keys were before checkpoints that can no longer be restored.
+-- What keys were before checkpoints that can no longer be restored. The key's index begins with region and target.
 WITH columns AS (
     DELETE FROM tidemark.undo_columns WHERE region = %(region)s AND seq <= %(oldest)s RETURNING target, seq
 ), targets AS (
@@ -71,7 +71,9 @@ WITH columns AS (
     FROM (SELECT target, max(seq) AS seq FROM columns GROUP BY target) c
     WHERE t.region = %(region)s AND t.target = c.target
 )
-DELETE FROM tidemark.undo WHERE region = %(region)s AND seq <= %(oldest)s
+DELETE FROM tidemark.undo u
+USING (SELECT target FROM tidemark.targets WHERE region = %(region)s UNION SELECT target FROM columns) t
+WHERE u.region = %(region)s AND u.target = t.target AND u.seq <= %(oldest)s
 
 -- name: prune_up_to
 -- The oldest of the newest checkpoints, and how far a step of pruning goes towards it; nothing while there are fewer.

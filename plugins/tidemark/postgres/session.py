@@ -81,6 +81,20 @@ def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) ->
     cursor.execute(query("configure"), values)
 
 
+_TEXTS = {
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+}
+
+
+def exact_texts(cursor: Cursor) -> None:
+    """To the end of the transaction values become texts, and texts values, without a loss."""
+    configure(cursor, _TEXTS, is_local=True)
+
+
 def lock_name(cursor: Cursor, name: str) -> None:
     """This transaction alone works under the name, to its end; waits for another that does."""
     cursor.execute(query("lock_name"), {"name": name})

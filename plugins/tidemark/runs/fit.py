@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
-from tidemark.postgres.session import Cursor
+from tidemark.postgres.session import Cursor, configure
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import ledger_of
 from tidemark.runs.schemas import in_use, would_take
@@ -76,14 +76,20 @@ def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
             would_fit(ledger.engine, writers_of(opened, schemas))
 
 
+LOOK_WAITS = "3s"
+"""Who waits for a table that lacks columns holds up all who come after it."""
+
+
 def would_fit(engine: Engine, writers: TargetWriters) -> Fit:
-    """What a run would make of the targets; nothing is made.
+    """What a run would make of the targets; nothing is made, and nobody waits for it.
 
     Raises:
         InvalidSettings, Refused, SchemaMismatch: see `TargetWriters.ensure_targets`.
+        Unreachable: somebody holds a table for longer than a look may wait.
     """
     with autocommit(engine) as cursor:
         cursor.execute("BEGIN")
+        configure(cursor, {"lock_timeout": LOOK_WAITS}, is_local=True)
         try:
             return fit(cursor, writers)
         finally:

@@ -27,7 +27,7 @@ from psycopg2 import sql
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import Cursor, configure
+from tidemark.postgres.session import Cursor, configure, exact_texts
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
@@ -39,7 +39,7 @@ from tidemark.staging.output_rows import keep_statement
 from tidemark.staging.refusal import is_refusal, rests_on_others
 from tidemark.staging.refused import Slice, halves
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import Names, commas, exact_texts, names_of, of_chosen
+from tidemark.staging.upsert_sql import Names, commas, names_of, of_chosen
 
 INSERT = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})

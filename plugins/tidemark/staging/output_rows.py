@@ -22,12 +22,11 @@ from typing import Protocol
 from psycopg2 import sql
 
 from tidemark.model.output import OutputRecord, Unsent
-from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.session import Cursor, exact_texts, query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import exact_texts
 
 _OBJECT = sql.SQL("(SELECT row_to_json(o.*) FROM (SELECT {columns}) AS o)::text")
 _TEXTS = {

@@ -25,7 +25,7 @@ from psycopg2 import sql
 from tidemark.deadline import Deadline
 from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.dead_letters import MOST_A_BATCH
-from tidemark.postgres.session import Cursor
+from tidemark.postgres.session import Cursor, exact_texts
 from tidemark.staging.column import Column
 from tidemark.staging.errors import (
     RefusedRowsNotAllFound,
@@ -162,6 +162,7 @@ class RefusedRecords:
         Kafka is not asked inside a transaction, and a second one after COMMIT could be lost. Its
         coordinates tell where it is.
         """
+        exact_texts(self.cursor)  # whoever compares their hash may have other settings
         which = _JOINED.format(**self._names)
         kept = rows_of_records(self.batch, self.targets, which)
         bounds = {"most": most, "most_a_batch": None if most is None else MOST_A_BATCH}

@@ -12,7 +12,7 @@ import psycopg2
 from psycopg2 import sql
 
 from tidemark.model.plan import MOST
-from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.session import Cursor, exact_texts, query
 from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.catalog import (
@@ -42,7 +42,6 @@ from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_sql import (
     Names,
     commas,
-    exact_texts,
     excluded,
     key_texts,
     of_target,

@@ -6,7 +6,6 @@ from psycopg2 import sql
 
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import Cursor, configure
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed
@@ -143,20 +142,7 @@ ALTER TABLE {trial} {not_null}
 NOT_NULL = sql.SQL("ALTER {} SET NOT NULL")
 
 
-_TEXTS = {
-    "timezone": "UTC",
-    "datestyle": "ISO, YMD",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "extra_float_digits": "1",
-}
-
 Names = dict[str, sql.Composable]
-
-
-def exact_texts(cursor: Cursor) -> None:
-    """To the end of the transaction values become texts, and texts values, without a loss."""
-    configure(cursor, _TEXTS, is_local=True)
 
 
 def names_of(

@@ -10,7 +10,7 @@ from psycopg2 import sql
 
 from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.session import Cursor, exact_texts, query
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -20,7 +20,7 @@ from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused import HASH, missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import Names, commas, exact_texts, names_of
+from tidemark.staging.upsert_sql import Names, commas, names_of
 from tidemark.verify._multiset import Multisets
 from tidemark.verify._scratch import RereadBatches
 from tidemark.verify.errors import TransformIsAnother
@@ -143,6 +143,7 @@ def refused_of(
     """
     if any(map(missing_coordinates, columns.values())):
         return None
+    exact_texts(cursor)  # as the publish had them
     for name in columns:
         staging = again.batch.staging.of_target(name)
         rows = sql.Identifier(staging.schema, staging.rows)

@@ -17,13 +17,14 @@ from tidemark.postgres.transaction import autocommit, connect
 from tidemark_local.stack import LocalStack
 
 REGION = "flights"
-LARGE = {"spans", "contributions", "dead_letters", "batches", "batch_targets"}
+LARGE = {"spans", "contributions", "dead_letters", "batches", "batch_targets", "undo"}
 QUERIES = sorted(queries())
 WHOLE = {
     "broken_chains": "verify proves that all retained spans join: it has to read them",
     "drop_region": "everything of a region goes",
     "size_of": "a person asks for the numbers of a whole region, before it is dropped",
     "dead_letter_reasons": "a person named a reason that no decoder of ours gives",
+    "rename_undo": "all that a region has bears the new name",
     "retained_rows": "status adds up the rows of all retained checkpoints",
 }
 """Statements that may scan a large table, and why."""
@@ -114,6 +115,13 @@ SINGLE: dict[str, dict[str, Any]] = {
 """Parameters that are one value here and a list of them elsewhere."""
 
 
+KEYS_CHANGED = """
+INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
+SELECT %(region)s, '', b.seq, ARRAY['key ' || n], b.seq - 1, false, ARRAY['a row']
+FROM generate_series(1, %(head_seq)s) AS b (seq), generate_series(1, 20) AS n
+"""
+
+
 class Values(dict[str, Any]):
     """Parameters of a statement: those of the region, and for what only is written a number."""
 
@@ -130,6 +138,7 @@ def ledger(stack: LocalStack) -> Iterator[Engine]:
         with autocommit(engine) as cursor:
             for region in (REGION, "others"):
                 fill(cursor, region, checkpoints=CHECKPOINTS, partitions=PARTITIONS, dead_letters=5)
+                cursor.execute(KEYS_CHANGED, HERE | {"region": region})
             cursor.execute("ANALYZE")
         yield engine
         engine.dispose()

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 from tests.support.filled import copied, filled
-from tests.support.produce import produce
+from tests.support.produce import good, produce
 from tests.support.world import World
 
 from tidemark.ledger.errors import RegionNeverOpened
@@ -39,6 +39,22 @@ def proven(origin: World, stack: LocalStack) -> Iterator[World]:
 
 def verified(world: World, last: int | None = None) -> Report:
     return verify(world.pipeline, world.connections, executor_of=world.executor_of, last=last)
+
+
+def test_no_proof_depends_on_the_settings_of_a_role(world: World) -> None:
+    """B5: refused rows are kept, and hashed, in texts of their own."""
+    target = {"table": "public.records", "on_refused": "dead_letter"}
+    world.settings = {"target": target, "decode": {"metadata": ["timestamp"]}}
+    world.sql(
+        "CREATE TABLE public.records (value text CHECK (value <> 'refused'), kafka_topic text,"
+        " kafka_partition int, kafka_offset bigint, kafka_timestamp timestamptz,"
+        " batch_seq bigint NOT NULL)"
+    )
+    produce(world.kafka, world.topic, [good("refused"), good("a row")], 0)
+    world.run()
+    assert len(world.dead_letters()) == 1
+    world.sql(f"ALTER DATABASE {world.warehouse['dbname']} SET timezone = 'Asia/Tokyo'")
+    assert verified(world).wrong == 0
 
 
 def differences(report: Report) -> list[Difference]:
