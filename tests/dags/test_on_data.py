@@ -167,7 +167,7 @@ def test_what_can_not_be_asked_is_waited_for(
 
     async def story() -> None:
         async with listening(late) as heard:
-            await asyncio.to_thread(until, lambda: "nobody knows what waits" in caplog.text)
+            await asyncio.to_thread(until, lambda: "the backlog is unknown" in caplog.text)
             assert await heard(within=SECONDS) is None
 
     asyncio.run(story())

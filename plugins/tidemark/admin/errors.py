@@ -179,7 +179,7 @@ class ReplayOfUpserts(Refused):
             "batch": "later batches have changed the same keys: rewind to the checkpoint before"
             " the batch, and run again",
         }
-        return f"region {self.region}: a target of it is upserted, and {why[self.of]}"
+        return f"region {self.region}: one of its targets is upserted, and {why[self.of]}"
 
 
 class ReplayOfSent(Refused):

@@ -96,7 +96,7 @@ def _lines(report: ReplayReport) -> Iterator[str]:
     for reason, count in report.kept.items():
         yield f"  fail again  {count:,} {reason}"
     if report.not_kept_raw:
-        lacking = "the ledger has their rows alone, or no headers"
+        lacking = "the ledger keeps only their rows, or lacks their headers"
         yield f"  skipped     {report.not_kept_raw:,}: {lacking}"
     if report.applied:
         rows = amount(report.rows or 0, "row")

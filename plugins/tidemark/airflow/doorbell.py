@@ -73,7 +73,7 @@ class Doorbell(BaseEventTrigger):  # type: ignore[misc]
         try:
             return unread(ledger, broker, self.region, self.topics)
         except TidemarkError as error:
-            log.warning("region %s: nobody knows what waits: %s", self.region, error)
+            log.warning("region %s: the backlog is unknown: %s", self.region, error)
             return None
 
     def _is_to_ring(self, found: "Unread") -> bool:

@@ -78,10 +78,10 @@ It takes an epoch of its own: the region must be at rest, so pause the pipeline'
 its run. After a change of `decode` or of the transform first start a run with *Accept changes*.
 
 **Without `apply` it changes nothing** and says what it would change, and whether it would be
-refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind past it takes it back. A run that is
-cleared does it again: each dead letter becomes rows once all the same. The next run of the pipeline
-tells DAGs that are scheduled on the target of dead letters that became rows; of a replaced batch
-nothing tells them.
+refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind to before it takes it back. A run
+that is cleared replays again; each dead letter still becomes rows only once. DAGs that are
+scheduled on the target learn of these rows from the pipeline's next run; they are not told of a
+replaced batch.
 """
 
 

@@ -186,4 +186,4 @@ def keep_code(code: str) -> None:
     try:
         get_current_context()["ti"].xcom_push(ERROR, code)
     except Exception as error:  # the task's own error is what counts
-        log.info("the page will not tell %s: %s", code, error)
+        log.info("the region's page can't show the code %s: %s", code, error)

@@ -19,7 +19,7 @@ from tidemark.kafka.admin import (
     session_bounds,
 )
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.description import DEAD, describe_group
+from tidemark.kafka.description import DEAD, describe_group, transactional_id_of
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.retention import record_limits
 from tidemark.model.facts import is_pattern
@@ -52,7 +52,7 @@ def kafka_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[
     for topic in topics:
         yield finding(f"topic {topic}", lambda topic=topic: look.topic(topic))  # type: ignore[misc]
     yield finding(f"group {pipeline.group}", look.group)
-    yield finding(f"transactional id {look.transactional_id}", look.mirror)
+    yield finding(f"transactional id {transactional_id_of(pipeline.group)}", look.mirror)
     yield finding("group session time-out", look.session)
 
 
@@ -73,10 +73,6 @@ class _Cluster:
     def at(cls, pipeline: Pipeline, found: Connection) -> "_Cluster":
         config = kafka_config(found)
         return cls(pipeline, config, Admin(config))
-
-    @property
-    def transactional_id(self) -> str:
-        return f"tidemark-{self.pipeline.group}"
 
     def brokers(self) -> str:
         cluster = self._cluster()

@@ -242,7 +242,7 @@ class _Guarded:
             refuse_missing(f"topic {topic}", granted, needed, self.principal)
 
     def refuse_forbidden_group(self, group: str) -> None:
-        """See `refuse_forbidden`."""
+        """Raises Wrong where the login may not describe the group."""
         try:
             found = describe_group(self.config, group)
         except Refused as error:

@@ -220,9 +220,9 @@ def _line(kept: "KeptDeadLetter") -> tuple[object, ...]:
     dead_letter = kept.dead_letter
     detail = inert(dead_letter.detail)
     value = inert(text_of(dead_letter.value) or "") or _rows(kept) or ""
-    where = f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}"
     shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
     timestamp = _time(dead_letter.timestamp_ms)
+    where = dead_letter.coordinates
     return kept.seq, kept.published_at, where, timestamp, dead_letter.reason, *shown
 
 
@@ -234,7 +234,7 @@ def _rows(kept: "KeptDeadLetter") -> str | None:
 
 def _print_whole(kept: "KeptDeadLetter") -> None:
     dead_letter = kept.dead_letter
-    print_line(f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}", style="bold")
+    print_line(dead_letter.coordinates, style="bold")
     facts = {
         "batch": kept.seq,
         "published": f"{kept.published_at.astimezone(UTC):{IN_UTC}}",

@@ -68,7 +68,7 @@ class PurgeWithoutAge(InvalidSettings):
     def __str__(self) -> str:
         if self.given is None:
             return "--purge: add --older-than with an age, such as 30d or 12h"
-        return f"--older-than {self.given!r} is not an age; write it such as 30d or 12h"
+        return f"--older-than {self.given!r} is not an age; write it like 30d or 12h"
 
 
 class TimeUnreadable(InvalidSettings):
@@ -78,7 +78,7 @@ class TimeUnreadable(InvalidSettings):
     given: str
 
     def __str__(self) -> str:
-        return f"{self.option} {self.given!r} is not a time; write it such as 2026-01-31T12:00:00Z"
+        return f"{self.option} {self.given!r} is not a time; write it like 2026-01-31T12:00:00Z"
 
 
 class PartitionUnreadable(InvalidSettings):
@@ -87,7 +87,7 @@ class PartitionUnreadable(InvalidSettings):
     given: str
 
     def __str__(self) -> str:
-        return f"{self.given!r} is not a partition; write it such as 'flights[3]'"
+        return f"{self.given!r} is not a partition; write it like 'flights[3]'"
 
 
 class ReasonUnknown(InvalidSettings):

@@ -17,7 +17,7 @@ from tidemark.kafka.description import DEAD
 from tidemark.model.plain import plain
 from tidemark.runs.region import region_of
 from tidemark.views.group_health import FOREIGN, health_of
-from tidemark.views.status import ENDED, brief, place
+from tidemark.views.status import ENDED, brief
 
 if TYPE_CHECKING:
     from tidemark.views.group_health import GroupHealth
@@ -80,7 +80,10 @@ def _print(found: "GroupHealth") -> None:
         print_line("")
         print_table(
             ("partition", "Kafka", "lag by Kafka", "ledger", "lag by ledger", "drift"),
-            [(place(p), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift) for p in found.partitions],
+            [
+                (str(p.topic_partition), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift)
+                for p in found.partitions
+            ],
         )
     print_line("")
     if found.foreign:

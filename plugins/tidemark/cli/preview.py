@@ -104,8 +104,8 @@ def _print_dead_letters(dead_letters: "list[DeadLetter]") -> None:
 
 
 def _line(dead_letter: "DeadLetter") -> tuple[object, ...]:
-    where = f"{dead_letter.topic}[{dead_letter.partition}]@{dead_letter.offset}"
-    return where, dead_letter.reason, _cell(dead_letter.detail), _cell(dead_letter.value)
+    values = map(_cell, (dead_letter.detail, dead_letter.value))
+    return dead_letter.coordinates, dead_letter.reason, *values
 
 
 def _cell(value: Any) -> str:

@@ -31,7 +31,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.model.plain import amount, plain
-from tidemark.views.status import ENDED, RegionStatus, TargetStatus, brief, place, total
+from tidemark.views.status import ENDED, RegionStatus, TargetStatus, brief, total
 from tidemark.views.verdict import Level, verdict_of
 
 if TYPE_CHECKING:
@@ -165,7 +165,10 @@ def _print_region(one: RegionStatus) -> None:
         print_line("")
         print_table(
             ("partition", "ledger", "Kafka", "end", "lag", "drift"),
-            [(place(p), p.ledger, p.kafka, p.end, p.lag, p.drift) for p in one.partitions],
+            [
+                (str(p.topic_partition), p.ledger, p.kafka, p.end, p.lag, p.drift)
+                for p in one.partitions
+            ],
         )
 
 
@@ -359,7 +362,7 @@ def _details(status: RegionStatus) -> Iterator[Any]:
     if worst:
         yield table_of(
             ("partition", "ledger", "end", "lag", "drift"),
-            [(place(p), p.ledger, p.end, p.lag, p.drift) for p in worst],
+            [(str(p.topic_partition), p.ledger, p.end, p.lag, p.drift) for p in worst],
         )
 
 

@@ -28,6 +28,11 @@ def client_id_of(region: str, number: int | str) -> str:
     return f"tidemark-{region}-{number}"
 
 
+def transactional_id_of(group_id: str) -> str:
+    """The ONE transactional.id of a group's mirror writers: a newer one fences every older one."""
+    return f"tidemark-{group_id}"
+
+
 def number_in(client_id: str, region: str) -> int | None:
     """The ledger's number in a member's client id; None where it is no member of the region."""
     number = client_id.removeprefix(client_id_of(region, ""))

@@ -10,7 +10,7 @@ from tidemark.kafka._client import idle_client
 from tidemark.kafka._mirror_writer import FENCED_CODES, MirrorWriter, new_writer
 from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import quiet
-from tidemark.kafka.description import GroupState, Holder, describe_group
+from tidemark.kafka.description import GroupState, Holder, describe_group, transactional_id_of
 from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import Sent
@@ -37,8 +37,8 @@ class Group:
 
     @property
     def transactional_id(self) -> str:
-        """The region's ONE transactional.id: a newer writer fences every older one."""
-        return f"tidemark-{self.group_id}"
+        """See `transactional_id_of`."""
+        return transactional_id_of(self.group_id)
 
     @contextmanager
     def writer(self) -> Iterator[MirrorWriter]:

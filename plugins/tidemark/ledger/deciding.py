@@ -419,7 +419,7 @@ class BatchReplay(Decision):
         return frozenset((topic, number, offset) for topic, number, offset in self.cursor)
 
     def free_staged_seq(self, batch: Batch) -> int:
-        """Free the batch's place; return how many places there were: 0, if it died."""
+        """Give up the seq that the batch was staged under; 0 if it was discarded, else 1."""
         return self._run("free_staged_seq", staged_seq=batch.staged_seq)
 
     def published_of(self, batch: Batch) -> Removal:

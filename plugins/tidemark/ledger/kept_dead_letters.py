@@ -91,8 +91,8 @@ def kept(row: tuple[Any, ...]) -> KeptDeadLetter:
     """A dead letter of a row that a statement has found."""
     seq, topic, partition, offset, timestamp_ms, key, value, headers, *rest = row
     reason, detail, digest, whole_bytes, *rest = rest
-    record = topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), ()
-    dead_letter = DeadLetter(*record, reason, detail, _bytes(digest), whole_bytes)
+    record = topic, partition, offset, timestamp_ms, bytes_of(key), bytes_of(value), ()
+    dead_letter = DeadLetter(*record, reason, detail, bytes_of(digest), whole_bytes)
     return KeptDeadLetter(seq, dead_letter, headers, *rest[:3])
 
 
@@ -118,5 +118,6 @@ def _decoded(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text)
 
 
-def _bytes(value: memoryview | None) -> bytes | None:
+def bytes_of(value: bytes | memoryview | None) -> bytes | None:
+    """What psycopg2 gives of a bytea, as bytes."""
     return None if value is None else bytes(value)

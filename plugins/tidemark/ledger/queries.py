@@ -251,7 +251,7 @@ class Hidden:
 
 
 class Measured(Lookup):
-    """Reads of one ledger through an engine."""
+    """Counts for metrics and lineage: of the last day, and of one epoch."""
 
     def durations(self, region: str) -> Sequence[Durations]:
         """Of the last day's checkpoints, the newest ones."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from tidemark.ledger import rewinds
 from tidemark.ledger.errors import DeadLettersToSendDiffer
-from tidemark.ledger.kept_dead_letters import headers_of_dead_letter
+from tidemark.ledger.kept_dead_letters import bytes_of, headers_of_dead_letter
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import (
@@ -141,8 +141,8 @@ def sent_dead_letters(
             found += 1
             yield OutputRecord(
                 topic,
-                _bytes(key),
-                _bytes(value),
+                bytes_of(key),
+                bytes_of(value),
                 (*common, *_dead_letter_headers(*why), *_original(headers)),
             )
         cursor.execute(_NEXT)
@@ -172,7 +172,7 @@ def _dead_letter_headers(
         ("timestamp", timestamp),
         ("reason", reason.encode()),
         ("detail", detail[:DETAIL].encode()),
-        *_whole(_bytes(digest), whole_bytes),
+        *_whole(bytes_of(digest), whole_bytes),
     )
 
 
@@ -188,7 +188,3 @@ def _original(headers: list[dict[str, object]] | None) -> Headers:
     if headers is None:
         return (("original-headers", b"unknown"),)
     return tuple((f"{ORIGINAL}{key}", value) for key, value in headers_of_dead_letter(headers))
-
-
-def _bytes(value: memoryview | None) -> bytes | None:
-    return None if value is None else bytes(value)

@@ -12,6 +12,7 @@ from tidemark.ledger.history import (
     Standing,
     TimedBatch,
 )
+from tidemark.ledger.kept_dead_letters import bytes_of
 from tidemark.ledger.reader import Lookup
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
@@ -92,8 +93,4 @@ class Timeline(Lookup):
 
 def _dead_letter(*row: Any) -> ShownDeadLetter:
     found = ShownDeadLetter(*row)
-    return replace(found, key=_bytes(found.key), value=_bytes(found.value))
-
-
-def _bytes(data: bytes | memoryview | None) -> bytes | None:
-    return None if data is None else bytes(data)
+    return replace(found, key=bytes_of(found.key), value=bytes_of(found.value))

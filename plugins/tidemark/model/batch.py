@@ -252,3 +252,8 @@ class DeadLetter:
     """Of the whole record, see `record_hash`; None: the record was not at hand."""
     whole_bytes: int | None = None
     """Of its key, value and headers, where only their beginning is kept; None: all is."""
+
+    @property
+    def coordinates(self) -> str:
+        """Where the record is: `flights[3]@42`."""
+        return f"{TopicPartition(self.topic, self.partition)}@{self.offset}"

@@ -182,8 +182,8 @@ class SettleDidNotHappen(Unreachable):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}: {self.cause}; the ledger shows nothing of what it was to write."
-            " Try again"
+            f"region {self.region}: {self.cause}; the ledger shows that this was not committed. Try"
+            " again"
         )
 
 
@@ -252,8 +252,8 @@ class WithholdLookedTooEarly(Superseded):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}: epoch {self.epoch} passed meanwhile, the region is now at"
-            f" {self.now_at}. Nothing was withheld. Look again"
+            f"region {self.region}: epoch {self.epoch} passed while the withholding was prepared:"
+            f" the region is now at {self.now_at}. Nothing was withheld. Repeat the dry run"
         )
 
 

@@ -93,7 +93,7 @@ def _mirror(
             writer.commit(wanted.offsets, wanted.metadata, wanted.records)
     failpoints.hit("mirror.after")
     drift = differences(wanted.offsets, group.committed(wanted.offsets))
-    drift += _unlike(group, wanted)
+    drift += _sent_drift(group, wanted)
     if drift and _is_overtaken(ledger, region, at, wanted):
         raise MirrorOvertaken(region=region)
     if drift:
@@ -103,8 +103,8 @@ def _mirror(
     return wanted
 
 
-def _unlike(group: Group, wanted: Due) -> list[str]:
-    """Whether Kafka tells of something else that was sent."""
+def _sent_drift(group: Group, wanted: Due) -> list[str]:
+    """One text if Kafka names another batch as sent than was written; else none."""
     found = group.sent(wanted.offsets) if wanted.sent else set()
     if found == {wanted.sent} - {None}:
         return []

@@ -165,9 +165,9 @@ def pause_remarks(region: Region) -> list[str]:
         return []
     return [
         f"nobody was in the group for {pause.total_seconds() / 3600:.1f} h, and Kafka keeps the"
-        f" offsets of such a group for {minutes / 60:.1f} h (offsets.retention.minutes): what was"
-        " sent to the output topic is known by them. Raise it, or run more often; if they are lost,"
-        " a person has to set output.resume_after"
+        f" offsets of such a group for {minutes / 60:.1f} h (offsets.retention.minutes). These"
+        " offsets say what was sent to the output topic. Raise that setting, or run more often; if"
+        " the offsets are lost, set output.resume_after"
     ]
 
 

@@ -139,7 +139,7 @@ class ConnectionUnreadable(InvalidSettings):
 
     def __str__(self) -> str:
         return (
-            f"{self.variable} is neither connection JSON nor a URI; write it such as"
+            f"{self.variable} is neither connection JSON nor a URI; write it like"
             " postgres://user:password@host:5432/database"
         )
 

@@ -13,7 +13,6 @@ from tidemark.views.status import (
     brief,
     in_ledger,
     members_of,
-    place,
     total,
     with_kafka,
 )
@@ -136,7 +135,7 @@ def held_up(
 
     One that is not of the run never drains: it has made no progress since the run's last move.
     """
-    names = {place(partition) for partition in waiting}
+    names = {str(partition) for partition in waiting}
     holding = [one for one in members if names & {*one.partitions}]
     if not holding:
         return HeldUp(

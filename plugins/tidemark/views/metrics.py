@@ -102,7 +102,7 @@ def _oldest(region: Region, status: RegionStatus) -> dict[TopicPartition, int]:
 
 
 def _mirrored_seq(region: Region, status: RegionStatus) -> int | None:
-    asked = [TopicPartition(one.topic, one.partition) for one in status.partitions]
+    asked = [one.topic_partition for one in status.partitions]
     found = region.group.committed_metadata(asked).values() if asked else ()
     return max((Mirrored.parse(metadata).seq for _, metadata in found), default=None)
 

@@ -37,6 +37,11 @@ class PartitionStatus:
     end: int | None
 
     @property
+    def topic_partition(self) -> TopicPartition:
+        """Which partition it is."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def lag(self) -> int | None:
         """Offsets that the ledger has not passed."""
         return None if self.end is None else self.end - self.ledger
@@ -175,7 +180,7 @@ def with_kafka(
     Raises:
         TidemarkError: Kafka can't be asked.
     """
-    asked = {TopicPartition(one.topic, one.partition): one for one in partitions}
+    asked = {one.topic_partition: one for one in partitions}
     if not asked:
         return []
     if patience is not None:
@@ -198,11 +203,6 @@ def with_group(region: Region, found: RegionStatus) -> RegionStatus:
     states = {one.number: one.state for one in known if one.kind == "member"}
     members = (replace(one, state=states[one.number] or one.state) for one in found.members)
     return replace(found, members=tuple(members))
-
-
-def place(one: "PartitionStatus | TopicPartition") -> str:
-    """The partition as logs and errors name it."""
-    return f"{one.topic}[{one.partition}]"
 
 
 def brief(places: Iterable[str]) -> str:
@@ -248,7 +248,7 @@ def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> Outp
         TidemarkError: Kafka can't be asked.
     """
     output = region.group.output
-    asked = [TopicPartition(one.topic, one.partition) for one in partitions]
+    asked = [one.topic_partition for one in partitions]
     if output is None or not asked:
         return None
     marks = region.group.sent(asked)
@@ -306,7 +306,7 @@ def oldest_times(
     broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int
 ) -> dict[TopicPartition, int]:
     """Where there is a lag, the time (ms) of the first unread record, if it is known."""
-    behind = {TopicPartition(one.topic, one.partition): one.ledger for one in partitions if one.lag}
+    behind = {one.topic_partition: one.ledger for one in partitions if one.lag}
     return oldest_unread(
         lambda times: broker.first_since(times, OLDEST_SECONDS), behind, now_ms, OLDEST_SECONDS
     )
