@@ -2,12 +2,10 @@
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -42,7 +40,6 @@ from tests.support.world import World
 from tidemark.admin.run import run
 from tidemark.check._logins import login_findings
 from tidemark.check.findings import Finding, State
-from tidemark.kafka import _client
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
@@ -367,25 +364,6 @@ def test_a_check_names_the_acl_that_a_login_lacks(
     found = found_of(roles, role)
     assert found.remedy == f"grant {needed} on {what} to User:tidemark_{role}"
     assert found.state is (State.failed if role == "executor" else State.warned)
-
-
-def test_who_may_not_look_for_the_group_reads_every_record(
-    roles: RoleWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """G144: Kafka's client tells it by an event, here in one list with the first records."""
-    login = kafka_config(kafka_connection(roles.guarded, **roles.logins["executor"]))
-    assigned = _client.Client.begin
-
-    def begin_and_wait(client: _client.Client, *values: Any) -> None:
-        assigned(client, *values)
-        time.sleep(3)  # the event and the records have come by then, or the test proves nothing
-
-    monkeypatch.setattr(_client.Client, "begin", begin_and_wait)
-    config = login | {"group.id": roles.group.group_id}
-    found = [
-        one.offset() for many in read_spans(config, [Span(roles.topic, 0, 0, 5)]) for one in many
-    ]
-    assert found == [*range(5)]
 
 
 @pytest.fixture

@@ -51,9 +51,11 @@ def test_no_proof_depends_on_the_settings_of_a_role(world: World) -> None:
         " batch_seq bigint NOT NULL)"
     )
     produce(world.kafka, world.topic, [good("refused"), good("a row")], 0)
+    of_all = f"ALTER DATABASE {world.warehouse['dbname']} SET timezone = "
+    world.sql(f"{of_all}'Asia/Tokyo'")
     world.run()
     assert len(world.dead_letters()) == 1
-    world.sql(f"ALTER DATABASE {world.warehouse['dbname']} SET timezone = 'Asia/Tokyo'")
+    world.sql(f"{of_all}'America/Lima'")
     assert verified(world).wrong == 0
 
 
