@@ -12,7 +12,7 @@ from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka import spans as reading_module
 from tidemark.kafka.config import fetching
-from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, SpanNotRead
+from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, RecordsNotAsked, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
@@ -147,10 +147,19 @@ def test_an_event_of_the_client_takes_no_record_with_it(clients: list[Client], a
 
 
 def test_a_span_at_its_end_is_let_go_and_nothing_behind_it_is_given(clients: list[Client]) -> None:
-    Client.lists = [[record(0, n) for n in range(5)], [record(0, 5)], [record(7, 1)]]
+    Client.lists = [[record(0, n) for n in range(5)], [record(0, 5)]]
     Client.lists += [[record(1, n) for n in range(9)]]
     assert sorted(places()) == ALL
     assert clients[0].unassigned == [0]
+
+
+def test_records_that_nobody_asked_for_end_the_read(clients: list[Client]) -> None:
+    """G144: what is passed over must not be what was planned, under another name."""
+    Client.lists = [[record(0, 0), record(7, 1)]]
+    with pytest.raises(RecordsNotAsked) as given:
+        [*places()]
+    assert (given.value.topic_partition, given.value.records) == (TopicPartition("t", 7), 1)
+    assert clients[0].is_closed
 
 
 def test_a_topic_of_the_same_partitions_is_another(clients: list[Client]) -> None:

@@ -13,6 +13,7 @@ from tidemark.model.corruption import leave_out
 from tidemark.model.errors import GO_ON
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.model.output import Topics
+from tidemark.model.plain import amount
 
 
 class BrokersSilent(Unreachable):
@@ -349,6 +350,19 @@ class SpanNotRead(Unreachable):
         return (
             f"{self.topic_partition}@{self.offset}: {fact}, brokers {self.brokers}: {self.cause};"
             " check the brokers and the Kafka connection, then run again"
+        )
+
+
+class RecordsNotAsked(Unreachable):
+    """Kafka's client gave records of a partition that is not read: it is not to be believed."""
+
+    topic_partition: TopicPartition
+    records: int
+
+    def __str__(self) -> str:
+        return (
+            f"Kafka's client gave {amount(self.records, 'record')} of {self.topic_partition}, which"
+            " this task does not read. Nothing of the read was kept; a retry has a new client"
         )
 
 

@@ -20,7 +20,13 @@ from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka._client import Client, client_for
 from tidemark.kafka._corrupt import PASSING, UNTOLD, Unreadable, disorder
 from tidemark.kafka.config import BATCH_BY_BATCH, fetching, reader_config
-from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone, SpanNotRead
+from tidemark.kafka.errors import (
+    BatchUnreadable,
+    OffsetNotHeld,
+    PartitionGone,
+    RecordsNotAsked,
+    SpanNotRead,
+)
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
 _SECONDS = 5
@@ -401,18 +407,25 @@ class Reading:
         return parts
 
     def _heed(self, where: TopicPartition, run: list[Message]) -> list[Message]:
-        """The records of a span among what came of its partition, if it is still read."""
+        """The records of a span among what came of its partition, if it is still read.
+
+        Raises:
+            Unreachable: records came of a partition that nobody asked for: others may be missing.
+        """
         progress = self._open.get(where)
         if progress is None:
             if where not in self._spans:
-                self._heed_of_no_span(run)
+                events = [*filter(Message.error, run)]
+                if len(events) < len(run):
+                    raise RecordsNotAsked(topic_partition=where, records=len(run) - len(events))
+                self._heed_of_no_span(events)
             return []
         with self._noted(progress):
             return progress.take(run, self._complaints)
 
-    def _heed_of_no_span(self, run: list[Message]) -> None:
-        """Events of the client, or of a whole topic: told of one span that is still read."""
-        for event in filter(Message.error, run):
+    def _heed_of_no_span(self, events: list[Message]) -> None:
+        """Of the client, or of a whole topic: they are told of one span that is still read."""
+        for event in events:
             alike = (one for one in self._open.values() if one.span.topic == event.topic())
             progress = next(alike, next(iter(self._open.values())))
             with self._noted(progress):
