@@ -36,6 +36,7 @@ def test_each_row_is_sent_once_whatever_happens(faults: Faults) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)  # it only computes: a busy machine is slow
 @pytest.mark.parametrize("faults", [*ALONE, *PAIRS], ids=str)
 def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
     states, wrong = searched(World(faults, batches=3))

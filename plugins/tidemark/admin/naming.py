@@ -156,7 +156,6 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
     """
     with region_of(pipeline, connections) as region:
         state, checkpoint = region.state(), region.ledger.merged_checkpoint(region.name)
-        refuse_other_output(checkpoint, region.group.output)
         offsets = checkpoint.offsets
         seen = NEVER_MIRRORED
         if state.group_id != pipeline.group:
@@ -165,6 +164,7 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
             raise NothingToMove(
                 region=region.name, group=state.group_id, tables=tuple(state.tables.values())
             )
+        refuse_other_output(checkpoint, region.group.output)
         to = RegionHome(pipeline.group, pipeline.tables)
         epoch = naming.move(region.ledger.engine, state, to, seen, order)
         if order:

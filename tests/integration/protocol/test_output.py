@@ -560,7 +560,6 @@ def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> Non
     for act in (
         lambda: send(world),
         lambda: rename_region(world.pipeline, world.connections, "another", order),
-        lambda: move_region(world.pipeline, world.connections, order),
         lambda: replay_dead_letters(
             world.pipeline, world.connections, DeadLetterFilter(), 9, order, world.executor_of
         ),
@@ -568,6 +567,12 @@ def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> Non
         with pytest.raises(OutputChangedSinceRun) as refused:
             act()
         assert SettingDiffers("output.topic", None, sink) in refused.value.changes
+    assert dump(world.warehouse) == before
+    world.sql("ALTER TABLE public.records RENAME TO moved")
+    world.settings["target"] = {"table": "public.moved"}
+    before = dump(world.warehouse)
+    with pytest.raises(OutputChangedSinceRun):
+        move_region(world.pipeline, world.connections, order)
     assert dump(world.warehouse) == before
 
 
