@@ -20,7 +20,7 @@ from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
-from tidemark.postgres.session import Cursor
+from tidemark.postgres.session import Cursor, exact_texts
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.region import Region
@@ -221,6 +221,7 @@ class Comparison:
         columns, winners, reads = self._read_again(again, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
         with transaction(self.region.ledger.engine, "verify") as cursor:
+            exact_texts(cursor)  # as the publish had them
             refused = refused_of(cursor, self.region.name, again, columns)
             rows = [
                 found

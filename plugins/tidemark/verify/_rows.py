@@ -10,7 +10,7 @@ from psycopg2 import sql
 
 from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import Cursor, exact_texts, query
+from tidemark.postgres.session import Cursor, query
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -143,7 +143,6 @@ def refused_of(
     """
     if any(map(missing_coordinates, columns.values())):
         return None
-    exact_texts(cursor)  # as the publish had them
     for name in columns:
         staging = again.batch.staging.of_target(name)
         rows = sql.Identifier(staging.schema, staging.rows)
@@ -262,7 +261,6 @@ def upserts_of(
     refuse_other_transform(target, kept, table)
     attempts = [(winner.member, winner.attempt) for winner in winners]
     names = names_of(again.batch, target, columns, upsert, list(table.values()), attempts)
-    exact_texts(cursor)
     for statement in (upsert_sql.MAKE_LAST, upsert_sql.FILL_LAST, sql.SQL("ANALYZE {last}")):
         cursor.execute(statement.format(**names))
     sides: Names = {
