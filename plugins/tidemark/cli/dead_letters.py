@@ -20,11 +20,11 @@ from tidemark.cli.dead_letter_filter import (
 from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
-    IN_UTC,
     Format,
     ResultFormat,
     Verbose,
     cut,
+    in_utc,
     moving,
     print_json,
     print_line,
@@ -237,7 +237,7 @@ def _print_whole(kept: "KeptDeadLetter") -> None:
     print_line(dead_letter.coordinates, style="bold")
     facts = {
         "batch": kept.seq,
-        "published": f"{kept.published_at.astimezone(UTC):{IN_UTC}}",
+        "published": in_utc(kept.published_at),
         "timestamp": _time(dead_letter.timestamp_ms),
         "reason": dead_letter.reason,
         "detail": dead_letter.detail,
@@ -256,6 +256,6 @@ def _time(milliseconds: int | None) -> str | None:
     if milliseconds is None:
         return None
     try:
-        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):{IN_UTC}}"
+        return in_utc(datetime.fromtimestamp(milliseconds / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         return str(milliseconds)

@@ -17,9 +17,6 @@ import typer
 
 from tidemark.model.plain import inert, plain
 
-IN_UTC = "%Y-%m-%d %H:%M:%SZ"
-"""How a time is shown: ISO 8601 with a blank, as Postgres prints it."""
-
 PIPE_WIDTH = 1000
 """Columns of a table that goes into a pipe: nothing is cut there."""
 
@@ -75,6 +72,11 @@ Verbose = Annotated[
 def text_of(data: bytes | None) -> str | None:
     r"""Bytes of a record as text; what is not UTF-8 is escaped (`\xff`)."""
     return None if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def in_utc(moment: datetime) -> str:
+    """ISO 8601 with a blank, as Postgres prints it."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 def flowing(text: str | None) -> str:
@@ -134,7 +136,7 @@ def screen() -> Any:
 
 def _cell(value: object) -> str:
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):{IN_UTC}}"
+        return in_utc(value)
     return "" if value is None else inert(value)
 
 
