@@ -354,6 +354,11 @@ def test_a_time_is_shown_in_utc(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["at", "2026-02-01", "01:30:00Z"]
 
 
+def test_a_time_without_a_zone_is_not_called_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("at",), [(datetime.fromisoformat("2026-01-31T23:30:00"),)])
+    assert capsys.readouterr().out.split() == ["at", "2026-01-31", "23:30:00"]
+
+
 def test_a_folder_that_is_not_there_is_told_from_an_empty_one(tmp_path: Path) -> None:
     there, away = (
         str(FolderWithoutPipeline(folder=folder, faults=()))

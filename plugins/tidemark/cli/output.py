@@ -75,7 +75,9 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def in_utc(moment: datetime) -> str:
-    """ISO 8601 with a blank, as Postgres prints it."""
+    """ISO 8601 with a blank, as Postgres prints it; a time without a zone is nobody's UTC."""
+    if moment.tzinfo is None:
+        return f"{moment:%Y-%m-%d %H:%M:%S}"
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
