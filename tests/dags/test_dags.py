@@ -458,10 +458,10 @@ def test_the_form_can_be_sent_as_it_opens(bag: "DagBag", dag_id: str) -> None:
 
 
 def test_a_table_of_many_partitions_is_cut_and_says_so() -> None:
-    from tidemark.airflow.results import MOST, table
+    from tidemark.airflow.results import MOST_ROWS, table
 
-    lines = list(table(("partition", "offset"), [(f"t[{n}]", n) for n in range(MOST + 20)]))
-    assert len(lines) == MOST + 2
+    lines = list(table(("partition", "offset"), [(f"t[{n}]", n) for n in range(MOST_ROWS + 20)]))
+    assert len(lines) == MOST_ROWS + 2
     assert lines[-1] == "  and 20 more: XCom has them all"
     assert list(table(("partition", "offset"), [])) == []
 

@@ -27,9 +27,8 @@ from tidemark.model.dead_letters import CommonReason, Counted, Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.model.state import KnownTarget, Mirrored, NewReset, Partition, RegionState
+from tidemark.model.state import KnownTarget, Mirrored, NewReset, NewRun, Partition, RegionState
 from tidemark.protocol.errors import SpanAlreadyClaimed
-from tidemark.protocol.ports import NewRun
 
 
 @dataclass
@@ -84,8 +83,8 @@ class FakeSettling(Transaction, NoRewinds):
 
     def write_made_with(self, *made_with: object) -> None: ...
 
-    def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None:
-        self._set(run=(epoch, request.run_id, request.bounds, ()))
+    def write_run(self, epoch: int, run: NewRun) -> None:
+        self._set(run=(epoch, run.run_id, run.bounds, ()))
 
     def log_ends(self) -> dict[Any, Any]:
         return {}

@@ -26,7 +26,7 @@ from tests.support.protobuf import (
 from tests.support.registry import framed
 
 from tidemark.decode import Decoding, Reason
-from tidemark.decode._plans import MOST, MOST_UNKNOWN, Plans
+from tidemark.decode._plans import MOST_PLANS, MOST_UNKNOWN, Plans
 from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import DescriptorUnfit
 from tidemark.decode.port import Refusal
@@ -362,7 +362,7 @@ def test_a_schema_is_parsed_once_whatever_places_are_named() -> None:
     decoded = read.decode(values)
     assert decoded.rows.to_pylist() == [{"a": 5}, {"a": 5}]
     assert {one.reason for one in decoded.rejected} == {Reason.OTHER_SCHEMA}
-    assert len(decoded.rejected) == len(deeper) > MOST
+    assert len(decoded.rejected) == len(deeper) > MOST_PLANS
     assert known.asked == [1, 2]
 
 

@@ -29,7 +29,7 @@ from tidemark.runs.retire import retire
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline, is_region
-from tidemark.settings.target import refuse_unfit
+from tidemark.settings.target import refuse_unfit_targets
 from tidemark.staging.tables import staged_batches
 
 
@@ -99,7 +99,7 @@ def rename_region(
     if not is_region(new):
         raise NewNameMalformed(name=new)
     try:
-        refuse_unfit(pipeline.all_targets, new)
+        refuse_unfit_targets(pipeline.all_targets, new)
     except ValueError as error:
         raise NewNameUnfit(region=new, cause=str(error)) from error
     with region_of(pipeline, connections) as region:

@@ -4,12 +4,12 @@ A report says what was done, or would be.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tidemark.admin.errors import ResetOfNoRun, ResetOvertaken, RewindIntoOtherTable, RewindTooFar
-from tidemark.admin.held import Tell, held, refuse_losses
+from tidemark.admin.held import Held, Tell, held, refuse_losses
 from tidemark.errors import Fenced
 from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
@@ -217,33 +217,15 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     state = region.state()
     facts = _facts(region)
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
-    check_targets(state, region.pipeline.tables)
-    plan.check(state, facts)
-    topics = region.pipeline.sent_to
-    plan.check_sent(region.name, topics, order.overrides)
-    is_accepted = ACCEPT_DATA_LOSS in order.overrides
-    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
-    _refuse_other_table(region, state)
+    _refuse_rewind(region, plan, state, facts, order.overrides)
     rows = RowsOfTargets(region.name, region.targets, deletes=not order.is_look)
-    found_rows = _count_rows(region, rows, to_seq)
-    removed = _removed(plan, found_rows, facts)
-    # Of a batch that was published while one counted, the second transaction judges.
-    if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
-        plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
-    found = held(region, plan, order.tell) if not order.is_look else {}
-    if not is_accepted:
+    counted = _count_rows(region, rows, to_seq)
+    if ACCEPT_CHANGES not in order.overrides:
+        _refuse_other_rows(region, plan, counted, state.head_seq)
+    found = {} if order.is_look else held(region, plan, order.tell)
+    if ACCEPT_DATA_LOSS not in order.overrides:
         refuse_losses(region.name, found)
-    removed = replace(
-        removed,
-        lost=(
-            *(
-                f"{span}, {records} records: the pipeline no longer reads the topic"
-                for span, records in plan.left(facts.unsubscribed).items()
-            ),
-            *(fault for one in found.values() for fault in one.faults),
-        ),
-        seconds={tp: one.seconds for tp, one in found.items()},
-    )
+    removed = _removed(plan, counted, facts, found)
     report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
     if not apply:
         return report
@@ -258,17 +240,28 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
         gone=topics_gone(region, plan.places),
         overrides=order.overrides,
         request_id=order.request_id,
-        topics=topics,
+        topics=region.pipeline.sent_to,
     )
-    return completed(
-        region, report, rewind(region.ledger, region.group, rows, region.name, request)
-    )
+    settled = rewind(region.ledger, region.group, rows, region.name, request)
+    return completed(region, report, settled)
 
 
 def _facts(region: Region) -> Facts:
     known = region.known_partitions()
     facts = facts_left(region.broker, {partition.topic for partition in known})
     return replace(facts, unsubscribed=unsubscribed(region, known))
+
+
+def _refuse_rewind(
+    region: Region, plan: RewindPlan, state: RegionState, facts: Facts, overrides: Sequence[str]
+) -> None:
+    """Everything that is known before the rows are counted."""
+    check_targets(state, region.pipeline.tables)
+    plan.check(state, facts)
+    plan.check_sent(region.name, region.pipeline.sent_to, overrides)
+    is_accepted = ACCEPT_DATA_LOSS in overrides
+    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
+    _refuse_other_table(region, state)
 
 
 def _refuse_other_table(region: Region, state: RegionState) -> None:
@@ -286,11 +279,30 @@ def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
         return rows.count_rows(cursor, to_seq)
 
 
-def _removed(plan: RewindPlan, rows: Rows, facts: Facts) -> Removed:
-    before = {tp: place.next_offset for tp, place in plan.places.items()}
-    counts = plan.batches, sum(rows.values()), plan.dead_letters
-    margins = plan.margins(facts)
-    return Removed(*counts, before, margins, replays=plan.replays, by_target=rows)
+def _refuse_other_rows(region: Region, plan: RewindPlan, counted: Rows, head_seq: int) -> None:
+    """Of a batch that was published while one counted, the second transaction judges."""
+    if region.state().head_seq == head_seq:
+        plan.published.check(region.name, Removal(counted, plan.dead_letters, plan.replays))
+
+
+def _removed(
+    plan: RewindPlan, rows: Rows, facts: Facts, found: Mapping[TopicPartition, Held]
+) -> Removed:
+    unread = (
+        f"{span}, {records} records: the pipeline no longer reads the topic"
+        for span, records in plan.left(facts.unsubscribed).items()
+    )
+    return Removed(
+        batches=plan.batches,
+        rows=sum(rows.values()),
+        dead_letters=plan.dead_letters,
+        offsets={tp: place.next_offset for tp, place in plan.places.items()},
+        margins=plan.margins(facts),
+        lost=(*unread, *(fault for one in found.values() for fault in one.faults)),
+        seconds={tp: one.seconds for tp, one in found.items()},
+        replays=plan.replays,
+        by_target=rows,
+    )
 
 
 def seq_of(region: Region, to: int | datetime) -> int:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Result = dict[str, Any]
 
-MOST = 100
+MOST_ROWS = 100
 """Partitions in a log's table; XCom holds them all."""
 
 
@@ -104,14 +104,14 @@ def of_replay(report: AnyReplay) -> Result:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """A plain table, indented, numbers flush right; rows beyond the first ones are counted."""
     found = [[_cell(one) for one in row] for row in rows]
-    shown = [list(columns), *found[:MOST]]
+    shown = [list(columns), *found[:MOST_ROWS]]
     widths = [max(len(row[n]) for row in shown) for n in range(len(columns))]
     for row in shown if found else ():
         first, *others = (cell.ljust(widths[0]) if n == 0 else cell.rjust(widths[n])
                           for n, cell in enumerate(row))  # fmt: skip
         yield "  " + "  ".join((first, *others))
-    if len(found) > MOST:
-        yield f"  and {len(found) - MOST} more: XCom has them all"
+    if len(found) > MOST_ROWS:
+        yield f"  and {len(found) - MOST_ROWS} more: XCom has them all"
 
 
 def _rows_gone(table_name: str, report: "ResetReport") -> str:

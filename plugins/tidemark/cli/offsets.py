@@ -21,7 +21,7 @@ from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of,
 from tidemark.errors import Refused
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.plain import plain
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.runs.region import facts_left, region_of
 from tidemark.settings.exported import ExportedOffset, ExportedOffsets, read_exported
 
@@ -38,7 +38,7 @@ def offsets(
     at: Annotated[
         int | None,
         typer.Option(
-            min=0, max=MOST, metavar="SEQ", help="Of this checkpoint; by default of the head."
+            min=0, max=MAX_BIGINT, metavar="SEQ", help="Of this checkpoint; by default of the head."
         ),
     ] = None,
     csv: Annotated[

@@ -27,7 +27,7 @@ from tidemark.cli.project import (
     prepare_spark,
     started_spark,
 )
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 
 
 def replay(
@@ -37,7 +37,7 @@ def replay(
     ] = False,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST, metavar="SEQ", help="Read this one checkpoint again."),
+        typer.Option(min=1, max=MAX_BIGINT, metavar="SEQ", help="Read this one checkpoint again."),
     ] = None,
     reason: Reasons = None,
     since: Since = None,

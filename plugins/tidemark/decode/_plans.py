@@ -9,7 +9,7 @@ from tidemark.decode.port import Reason, Refusal
 Key = TypeVar("Key", bound=Hashable)
 Plan = TypeVar("Plan")
 
-MOST = 1000
+MOST_PLANS = 1000
 """That are kept: records may name as many as they please."""
 
 
@@ -26,7 +26,10 @@ class Plans(Generic[Key, Plan]):
     """What `make` made of each key, or its refusal; of more than `most`, the newest."""
 
     def __init__(
-        self, make: Callable[[Key], Plan], most: int = MOST, most_unknown: int | None = MOST_UNKNOWN
+        self,
+        make: Callable[[Key], Plan],
+        most: int = MOST_PLANS,
+        most_unknown: int | None = MOST_UNKNOWN,
     ) -> None:
         """`most_unknown`: keys of a block that are looked for in vain; None: no bound."""
         self._make = make

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-MOST = 4_000_000
+MOST_FIELDS = 4_000_000
 """Fields of all messages within a value."""
 MAX_DEPTH = 100
 """The library's own: it refuses what is deeper."""
@@ -53,7 +53,7 @@ class _Kind:
         self.inner: _Inner = {}
 
 
-def bounded(message: "Descriptor", most: int = MOST) -> Callable[[bytes], None]:
+def bounded(message: "Descriptor", most: int = MOST_FIELDS) -> Callable[[bytes], None]:
     """Refuses bytes of this message whose parts have too many fields; others it lets pass."""
     kinds = {one.full_name: _Kind(len(one.fields)) for one in parts(message)}
     for one in parts(message):

@@ -22,7 +22,7 @@ from tidemark.model.output import (
     SentSeqs,
     Unsent,
 )
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.postgres.session import Cursor, query
 
 
@@ -61,7 +61,7 @@ def newest_up_to(cursor: Cursor, region: str, seq: int) -> Sent:
 def history(cursor: Cursor, region: str) -> OutputHistory:
     """What the ledger knows beside the batches."""
     oldest_seq, sent_seq, _, head_seq = _history(cursor, region)
-    was_published = newest_up_to(cursor, region, MOST) != NOTHING_SENT
+    was_published = newest_up_to(cursor, region, MAX_BIGINT) != NOTHING_SENT
     return OutputHistory(
         was_published, oldest_seq, sent_seq, newest_up_to(cursor, region, head_seq)
     )

@@ -11,9 +11,8 @@ from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import FinishedReset, Mirrored, NewReset, Partition, RegionState
+from tidemark.model.state import FinishedReset, Mirrored, NewReset, NewRun, Partition, RegionState
 from tidemark.postgres.session import Cursor, query
-from tidemark.protocol.ports import NewRun
 from tidemark.protocol.rewind_plan import RewindPlan
 
 
@@ -101,28 +100,28 @@ class Settling:
         known = self.state.targets.get(name)
         return Json(dict(self.key_forms(table, known.key_forms)) if known else {})
 
-    def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None:
+    def write_run(self, epoch: int, run: NewRun) -> None:
         """Write the run; `write_targets` writes its target offsets."""
-        bounds = request.bounds
+        bounds = run.bounds
         self._run(
             "write_run",
             epoch=epoch,
-            run_id=request.run_id,
-            opening=str(request.uuid),
+            run_id=run.run_id,
+            opening=str(run.uuid),
             max_records=bounds.max_records,
             max_bytes=bounds.max_bytes,
             max_batches=bounds.max_batches,
             max_seconds=bounds.max_seconds,
             in_flight=bounds.in_flight,
-            dead_letters_max_ratio=request.limits.max_ratio,
-            dead_letters_max_count=request.limits.max_count,
-            backlog=backlog,
-            overrides=list(request.overrides),
-            remarks=remarks,
+            dead_letters_max_ratio=run.limits.max_ratio,
+            dead_letters_max_count=run.limits.max_count,
+            backlog=run.backlog,
+            overrides=list(run.overrides),
+            remarks=list(run.remarks),
         )
-        if request.overrides:
-            order = Order(request.who, f"run {request.run_id}")
-            given = {"epoch": epoch, "overrides": list(request.overrides)}
+        if run.overrides:
+            order = Order(run.who, f"run {run.run_id}")
+            given = {"epoch": epoch, "overrides": list(run.overrides)}
             write_action(self.cursor, self.region, "override", order, given)
 
     def log_ends(self) -> dict[TopicPartition, LogEnd]:

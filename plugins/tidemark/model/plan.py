@@ -88,7 +88,7 @@ def _rotated(partitions: list[TopicPartition], places: int) -> list[TopicPartiti
     return partitions[pivot:] + partitions[:pivot]
 
 
-MOST = 2**63 - 1
+MAX_BIGINT = 2**63 - 1
 """The largest number that the ledger holds: of a limit, and of a seq."""
 
 MOST_IN_FLIGHT = 2
@@ -113,8 +113,8 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
-            if value is not None and not 0 < value <= MOST:
-                raise BoundOutOfRange(name=name, value=value, limit=MOST)
+            if value is not None and not 0 < value <= MAX_BIGINT:
+                raise BoundOutOfRange(name=name, value=value, limit=MAX_BIGINT)
         if self.in_flight > MOST_IN_FLIGHT:
             raise TooManyInFlight(in_flight=self.in_flight)
 

@@ -7,8 +7,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from tidemark.model.dead_letters import Limits
 from tidemark.model.offsets import LogPosition
 from tidemark.model.output import Sent, marked
+from tidemark.model.plan import Bounds
 
 
 class KnownTarget(NamedTuple):
@@ -117,6 +119,22 @@ class Mirrored:
 
 
 NEVER_MIRRORED = Mirrored()
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What the ledger keeps of a run when it opens."""
+
+    run_id: str
+    uuid: UUID
+    bounds: Bounds
+    limits: Limits
+    overrides: tuple[str, ...]
+    who: str
+    """Gave the overrides."""
+    backlog: int
+    """Offsets that it has to read."""
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

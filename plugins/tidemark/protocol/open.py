@@ -7,7 +7,7 @@ A partition that lost something ends its history; a new one begins where it can.
 that does not stop it, and that a person should know, is a remark.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from tidemark.model.facts import (
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition, in_ranges
 from tidemark.model.plan import Bounds
-from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewRun, Partition, RegionState
 from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import (
     Change,
@@ -36,84 +36,6 @@ from tidemark.protocol.errors import (
     RunsResetTooOften,
 )
 from tidemark.protocol.ports import LedgerRegion, Settling
-
-
-def end_lost(
-    tx: Settling, epoch: int, known: Mapping[TopicPartition, Partition], facts: Facts
-) -> list[str]:
-    """End the history of each partition that lost something, begin a new one; name each."""
-    is_other_cluster = facts.cluster_id != tx.state.cluster_id
-    on: dict[TopicPartition, int] = {}
-    ended, remarks = list[TopicPartition](), list[str]()
-    for tp, partition in sorted(known.items()):
-        is_other_log = is_other_cluster or facts.topic_ids.get(tp.topic) != partition.topic_id
-        at = _where_to_go_on(tp, partition, facts, is_other_log=is_other_log)
-        # A new history knows no leader epoch yet; the others stay protected (KIP-320).
-        if at != partition.next_offset or is_other_log or tp in facts.rewritten:
-            ended.append(tp)
-            on |= {} if at is None else {tp: at}
-            where = "is gone" if at is None else f"goes on at {at}"
-            where = f"was rewritten and {where}" if tp in facts.rewritten else where
-            remarks.append(f"accepted: {tp} {where}, the ledger stood at {partition.next_offset}")
-    tx.end_histories(epoch, ended)
-    tx.write_initial_offsets(on, facts.topic_ids)
-    return remarks
-
-
-def end_left(tx: Settling, epoch: int, facts: Facts) -> list[str]:
-    """End the histories of topics that the pipeline left and Kafka lost; name them."""
-    ended = [tp for tp in tx.partitions() if tp.topic in facts.gone]
-    if not ended:
-        return []
-    tx.end_histories(epoch, ended)
-    return [f"no longer read, and gone from Kafka: {in_ranges(ended)}"]
-
-
-def _where_to_go_on(
-    tp: TopicPartition, partition: Partition, facts: Facts, *, is_other_log: bool
-) -> int | None:
-    """The next offset that Kafka can give; None where the partition is gone."""
-    if tp not in facts.ends:
-        return None
-    start, end = facts.log_starts[tp], facts.ends[tp]
-    return start if is_other_log else min(max(partition.next_offset, start), end)
-
-
-def restored(state: RegionState, seen: Mirrored) -> Iterator[str]:
-    """A ledger that is older than its mirror in Kafka."""
-    if seen.epoch > state.epoch or seen.seq > state.head_seq:
-        yield (
-            f"the ledger is older than its mirror: it is at epoch {state.epoch}, batch"
-            f" {state.head_seq}, Kafka's offsets are of epoch {seen.epoch}, batch {seen.seq}."
-            " Was Postgres restored from a backup, or was another region dropped that had this"
-            " group? The run goes on from the ledger"
-        )
-
-
-def deleted_before_first_read(initial: Offsets) -> Iterator[str]:
-    """Each new partition of which retention has taken something before its first read."""
-    for tp, offset in sorted(initial.items()):
-        if offset:
-            yield (
-                f"{Span(*tp, 0, offset)}: retention took it before anybody read it. The partition"
-                f" is new to the region and begins at {offset}"
-            )
-
-
-def hanging(facts: Facts, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
-    """Each partition that an open transaction has held since an earlier open."""
-    for tp, since in sorted(stuck.items()):
-        end = facts.ends[tp]
-        where = f"--topic {tp.topic} --partition {tp.partition}"
-        yield (
-            f"{tp}: a transaction has been open at offset {end} since"
-            f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends, nobody"
-            f" can read the {facts.high_watermarks[tp] - end} offsets from there. If its"
-            " producer hangs, end it: kafka-transactions.sh --bootstrap-server HOST:PORT"
-            f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
-            " (the client library can't ask for it)"
-        )
-
 
 ACCEPT_DATA_LOSS = "accept_data_loss"
 """The override that goes on where Kafka lost what the ledger needs."""
@@ -194,19 +116,19 @@ class OpenRequest:
         remarks = [
             *self.spent(),
             *self.remarks,
-            *restored(tx.state, self.mirrored),
+            *_restored(tx.state, self.mirrored),
             *(f"accepted: {one}" for one in self._changes(tx)),
-            *hanging(self.facts, stuck),
+            *_hanging(self.facts, stuck),
         ]
         is_first = not tx.partitions()
         if ACCEPT_DATA_LOSS in self.overrides:
-            remarks += end_lost(tx, epoch, self._read(tx), self.facts)
-            remarks += end_left(tx, epoch, self.facts)
+            remarks += _end_lost(tx, epoch, self._read(tx), self.facts)
+            remarks += _end_left(tx, epoch, self.facts)
         known = tx.partitions()
         # Partitions that appear later start at the beginning, whatever the start position was.
         positions = self.facts.starts if is_first else self.facts.log_starts
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
-        remarks += () if is_first else deleted_before_first_read(initial)
+        remarks += () if is_first else _deleted_before_first_read(initial)
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         if self.fit_tables:
@@ -215,8 +137,20 @@ class OpenRequest:
         facts = self.facts
         if self.is_over:
             facts = replace(facts, ends={tp: min(end, stand[tp]) for tp, end in facts.ends.items()})
-        tx.write_run(epoch, self, self._backlog(stand, facts.ends), remarks)
+        tx.write_run(epoch, self._run(self._backlog(stand, facts.ends), remarks))
         tx.write_targets(epoch, facts, stuck)
+
+    def _run(self, backlog: int, remarks: Iterable[str]) -> NewRun:
+        return NewRun(
+            run_id=self.run_id,
+            uuid=self.uuid,
+            bounds=self.bounds,
+            limits=self.limits,
+            overrides=self.overrides,
+            who=self.who,
+            backlog=backlog,
+            remarks=tuple(remarks),
+        )
 
     @property
     def skipped_ranges(self) -> tuple[Span, ...]:
@@ -269,6 +203,83 @@ class OpenRequest:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
         left_out = () if self.is_over else ahead(self.skipped_ranges, next_offsets)
         return backlog(next_offsets, ends) - sum(span.width for span in left_out)
+
+
+def _end_lost(
+    tx: Settling, epoch: int, known: Mapping[TopicPartition, Partition], facts: Facts
+) -> list[str]:
+    """End the history of each partition that lost something, begin a new one; name each."""
+    is_other_cluster = facts.cluster_id != tx.state.cluster_id
+    on: dict[TopicPartition, int] = {}
+    ended, remarks = list[TopicPartition](), list[str]()
+    for tp, partition in sorted(known.items()):
+        is_other_log = is_other_cluster or facts.topic_ids.get(tp.topic) != partition.topic_id
+        at = _where_to_go_on(tp, partition, facts, is_other_log=is_other_log)
+        # A new history knows no leader epoch yet; the others stay protected (KIP-320).
+        if at != partition.next_offset or is_other_log or tp in facts.rewritten:
+            ended.append(tp)
+            on |= {} if at is None else {tp: at}
+            where = "is gone" if at is None else f"goes on at {at}"
+            where = f"was rewritten and {where}" if tp in facts.rewritten else where
+            remarks.append(f"accepted: {tp} {where}, the ledger stood at {partition.next_offset}")
+    tx.end_histories(epoch, ended)
+    tx.write_initial_offsets(on, facts.topic_ids)
+    return remarks
+
+
+def _end_left(tx: Settling, epoch: int, facts: Facts) -> list[str]:
+    """End the histories of topics that the pipeline left and Kafka lost; name them."""
+    ended = [tp for tp in tx.partitions() if tp.topic in facts.gone]
+    if not ended:
+        return []
+    tx.end_histories(epoch, ended)
+    return [f"no longer read, and gone from Kafka: {in_ranges(ended)}"]
+
+
+def _where_to_go_on(
+    tp: TopicPartition, partition: Partition, facts: Facts, *, is_other_log: bool
+) -> int | None:
+    """The next offset that Kafka can give; None where the partition is gone."""
+    if tp not in facts.ends:
+        return None
+    start, end = facts.log_starts[tp], facts.ends[tp]
+    return start if is_other_log else min(max(partition.next_offset, start), end)
+
+
+def _restored(state: RegionState, seen: Mirrored) -> Iterator[str]:
+    """A ledger that is older than its mirror in Kafka."""
+    if seen.epoch > state.epoch or seen.seq > state.head_seq:
+        yield (
+            f"the ledger is older than its mirror: it is at epoch {state.epoch}, batch"
+            f" {state.head_seq}, Kafka's offsets are of epoch {seen.epoch}, batch {seen.seq}."
+            " Was Postgres restored from a backup, or was another region dropped that had this"
+            " group? The run goes on from the ledger"
+        )
+
+
+def _deleted_before_first_read(initial: Offsets) -> Iterator[str]:
+    """Each new partition of which retention has taken something before its first read."""
+    for tp, offset in sorted(initial.items()):
+        if offset:
+            yield (
+                f"{Span(*tp, 0, offset)}: retention took it before anybody read it. The partition"
+                f" is new to the region and begins at {offset}"
+            )
+
+
+def _hanging(facts: Facts, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
+    """Each partition that an open transaction has held since an earlier open."""
+    for tp, since in sorted(stuck.items()):
+        end = facts.ends[tp]
+        where = f"--topic {tp.topic} --partition {tp.partition}"
+        yield (
+            f"{tp}: a transaction has been open at offset {end} since"
+            f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends, nobody"
+            f" can read the {facts.high_watermarks[tp] - end} offsets from there. If its"
+            " producer hangs, end it: kafka-transactions.sh --bootstrap-server HOST:PORT"
+            f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
+            " (the client library can't ask for it)"
+        )
 
 
 def _never_read(known: Mapping[TopicPartition, Partition], facts: Facts) -> Offsets:

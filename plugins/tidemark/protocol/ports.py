@@ -12,12 +12,20 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, ReplayedBatch, Rows
-from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Limits, Replayed
+from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Replayed
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.output import OutputHistory, OutputRecord, Sent, SentSeqs, Topics, Unsent
 from tidemark.model.plan import Bounds
-from tidemark.model.state import FinishedReset, Mirrored, NewReset, Partition, RegionState, Run
+from tidemark.model.state import (
+    FinishedReset,
+    Mirrored,
+    NewReset,
+    NewRun,
+    Partition,
+    RegionState,
+    Run,
+)
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
 
@@ -103,23 +111,6 @@ class Output(Protocol):
         """It was read back as sent: the ledger keeps that, and what was kept to send it may go."""
 
 
-class NewRun(Protocol):
-    """What the ledger keeps of an open's request."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def bounds(self) -> Bounds: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def overrides(self) -> tuple[str, ...]: ...
-    @property
-    def who(self) -> str: ...
-    @property
-    def uuid(self) -> UUID: ...
-
-
 class LedgerRegion(Protocol):
     """A region as the ledger knows it, seen with or without its lock."""
 
@@ -140,7 +131,7 @@ class Settling(LedgerRegion, Protocol):
     def write_made_with(
         self, fingerprint: Mapping[str, Any], cluster_id: str, targets: Mapping[str, str]
     ) -> None: ...
-    def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None: ...
+    def write_run(self, epoch: int, run: NewRun) -> None: ...
     def log_ends(self) -> dict[TopicPartition, LogEnd]: ...
     def write_targets(
         self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset
 from tidemark.protocol.changes import check_targets
 from tidemark.protocol.errors import (
@@ -167,8 +167,8 @@ def destination(text: str) -> Destination:
 
 
 def _seq(text: str) -> int:
-    if len(text) > len(str(MOST)) or int(text) > MOST:
-        raise ResetSeqTooLarge(given=text, limit=MOST)
+    if len(text) > len(str(MAX_BIGINT)) or int(text) > MAX_BIGINT:
+        raise ResetSeqTooLarge(given=text, limit=MAX_BIGINT)
     return int(text)
 
 

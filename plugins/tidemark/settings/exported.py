@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.settings.errors import Fault, FileUnreadable, NotExportedOffsets
 from tidemark.settings.sections import Strict
 
-Whole = Annotated[int, Field(ge=0, le=MOST, strict=True)]
+Whole = Annotated[int, Field(ge=0, le=MAX_BIGINT, strict=True)]
 
 
 class ExportedOffset(Strict):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import takes_in
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.settings.kafka import TOPIC
 from tidemark.settings.sections import CONNECTION, Positive, Strict
 from tidemark.settings.target import ColumnName, Mode, TargetName, TargetSettings
@@ -61,7 +61,7 @@ class OutputSettings(Strict):
     start: OutputStart | None = None
     """Needed where the region has published before: beginning sends all that it published, end what
     it publishes from now on."""
-    resume_after: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    resume_after: Annotated[int, Field(ge=0, le=MAX_BIGINT)] | None = None
     """Seq of the newest batch in the topic, where Kafka has lost what was sent; 0: none is."""
     max_rows: Positive = 100_000
     """Rows in one Kafka transaction, of whole batches: a larger batch has one of its own."""
@@ -71,7 +71,7 @@ class OutputSettings(Strict):
     """Seconds that one Kafka transaction may take (transaction.timeout.ms)."""
 
 
-def refuse_unfit(
+def refuse_unfit_output(
     output: OutputSettings, topics: tuple[str, ...], targets: Mapping[str, TargetSettings]
 ) -> None:
     """Refuse an output that the rest of the file does not allow.
@@ -150,7 +150,7 @@ class DeadLetterSettings(Strict):
 
     max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of a batch's records; 1: no limit. A batch of up to 100 is judged with earlier ones."""
-    max_count: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    max_count: Annotated[int, Field(ge=0, le=MAX_BIGINT)] | None = None
     """Number in one batch, whatever its size."""
     max_bytes: Annotated[int, Field(ge=0, le=1 << 30)] | Literal["whole"] = 64 << 10
     """Bytes kept of one: of key, headers and value together; of the rows that a target refused as

@@ -27,8 +27,8 @@ from tidemark.settings.output import (
     DeadLetterSettings,
     OutputSettings,
     refuse_unfit_dead_letters,
+    refuse_unfit_output,
 )
-from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.sections import (
     CONNECTION,
     TRANSFORM,
@@ -41,7 +41,7 @@ from tidemark.settings.sections import (
     TransformKind,
     project_of,
 )
-from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
+from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit_targets
 
 Section = TypeVar("Section", KafkaSettings, TargetSettings)
 
@@ -133,7 +133,7 @@ class Pipeline(Strict):
     def _fit_each_other(
         cls, targets: dict[str, TargetSettings], info: ValidationInfo
     ) -> dict[str, TargetSettings]:
-        refuse_unfit(targets, info.data.get("region", ""))
+        refuse_unfit_targets(targets, info.data.get("region", ""))
         return targets
 
     @field_validator("output")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.model.plan import MOST, MOST_IN_FLIGHT, Bounds
+from tidemark.model.plan import MAX_BIGINT, MOST_IN_FLIGHT, Bounds
 
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 
@@ -20,7 +20,7 @@ CARRIED = "carried"
 """In the context of validation: a DAG carries it. What its author wrote is then data to whoever
 reads it: no file is opened, no pattern compiled."""
 
-Positive = Annotated[int, Field(gt=0, le=MOST)]
+Positive = Annotated[int, Field(gt=0, le=MAX_BIGINT)]
 
 
 class Strict(BaseModel):

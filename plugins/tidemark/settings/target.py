@@ -91,7 +91,7 @@ class TargetSettings(Strict):
         return Upsert(self.key, self.order_by, self.deleted)
 
 
-def refuse_unfit(targets: Mapping[str, TargetSettings], region: str) -> None:
+def refuse_unfit_targets(targets: Mapping[str, TargetSettings], region: str) -> None:
     """Refuse targets of one region that can't be written by one transaction.
 
     Raises:

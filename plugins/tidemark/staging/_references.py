@@ -58,7 +58,9 @@ def _in_order(found: Sequence[Reference], targets: Sequence[Target]) -> list[Tar
         raise ForeignKeysInCircle(foreign_keys=keys) from None
 
 
-def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str, Upsert]) -> None:
+def refuse_unfit_references(
+    cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str, Upsert]
+) -> None:
     """Refuse foreign keys with which the targets can't be moved, or taken back, together.
 
     One of a target to itself need not wait: rows go in, and come back, in an order that it takes.

@@ -54,7 +54,7 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
         Refused: see `ensure`; or a right is missing.
     """
     refuse_without_coordinates(columns, "mode: upsert", "mode: append")
-    refuse_unfit({column.name: column.postgres_type for column in columns}, upsert)
+    refuse_unfit_columns({column.name: column.postgres_type for column in columns}, upsert)
     is_new = ensure(cursor, target, stored(columns, upsert), upsert.key)
     refuse_unfit_key(cursor, target, upsert)
     _refuse_missing_rights(cursor, target)
@@ -92,7 +92,7 @@ def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
     transaction.keep_key(target.name, str(target), forms)
 
 
-def refuse_unfit(types: Mapping[str, str], upsert: Upsert) -> None:
+def refuse_unfit_columns(types: Mapping[str, str], upsert: Upsert) -> None:
     """Refuse rows of columns with these types, if they can't be upserted so.
 
     Raises:

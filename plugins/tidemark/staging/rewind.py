@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg2
 from psycopg2 import sql
 
-from tidemark.model.plan import MOST
+from tidemark.model.plan import MAX_BIGINT
 from tidemark.postgres.session import Cursor, exact_texts, query
 from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
@@ -355,7 +355,7 @@ class PublishedRows:
     """The published rows of a target, by batch."""
 
     target: Target
-    up_to: int = MOST
+    up_to: int = MAX_BIGINT
     """The last batch that is meant; by default all are."""
     deletes: bool = True
     """Whether this role is to delete them."""

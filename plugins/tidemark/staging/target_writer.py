@@ -19,7 +19,7 @@ from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import Cursor, lock_name
 from tidemark.protocol.ports import Deciding
 from tidemark.staging import tables
-from tidemark.staging._references import parents_first, refuse_unfit
+from tidemark.staging._references import parents_first, refuse_unfit_references
 from tidemark.staging._upsert import Upserting
 from tidemark.staging.catalog import find_columns, find_relation
 from tidemark.staging.column import Column
@@ -247,7 +247,7 @@ class TargetWriters:
                 unfit.append(error)
         if unfit:
             raise unfit[0] if len(unfit) == 1 else TargetsDoNotFit(causes=tuple(unfit))
-        refuse_unfit(cursor, self._targets, self._upserts)
+        refuse_unfit_references(cursor, self._targets, self._upserts)
         return created
 
     @property
@@ -285,7 +285,7 @@ class TargetWriters:
             TargetRefused: a constraint of a target refuses a row, a trigger keeps it out, or the
                 region has published to another table.
             Refused: foreign keys between the targets form a circle; or one would not have been
-                taken at the start, see `refuse_unfit`.
+                taken at the start, see `refuse_unfit_references`.
             InvalidSettings, Refused, SchemaMismatch: see `TargetWriter.keep`.
         """
         by_name = {writer.name: writer for writer in self.writers}
@@ -298,7 +298,8 @@ class TargetWriters:
                 by_name[one.name].keep(transaction)
                 if room is None or refused <= room:
                     by_name[one.name].refuse_kept_out(transaction, batch, moved[one.name])
-            refuse_unfit(transaction.cursor, targets, self._upserts)  # one may have come since
+            # One may have come since.
+            refuse_unfit_references(transaction.cursor, targets, self._upserts)
         return moved
 
     def _moved(
