@@ -14,7 +14,7 @@ from tidemark.protocol.errors import (
     OutputResumeAfterWrong,
     OutputTailsUnread,
 )
-from tidemark.protocol.output import Seen, begin, find_sent, keep_seqs
+from tidemark.protocol.output import Seen, Tails, begin, find_sent, keep_seqs
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
 
@@ -46,8 +46,9 @@ class Known:
 
 
 def begun(known: Any) -> Sent:
-    found = begin("r", known, known, Seen(set(), SentSeqs(), known.held))
-    keep_seqs("r", known, known.held)
+    tails = Tails(known.held)
+    found = begin("r", known, known, Seen(set(), SentSeqs(), tails))
+    keep_seqs("r", known, tails)
     return found
 
 
@@ -97,7 +98,7 @@ class Crowded(Known):
 def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
     """B9, B16, G100"""
     crowded: Any = Crowded(None, 2, 2)
-    assert find_sent("r", crowded, set, SentSeqs(2)).held is None
+    assert find_sent("r", crowded, set, SentSeqs(2)).tails == Tails(None)
     crowded.resume_after = None
     with pytest.raises(OutputTailsUnread):
         find_sent("r", crowded, set, SentSeqs(2))

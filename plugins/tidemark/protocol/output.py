@@ -36,8 +36,13 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.ports import Group, Ledger, Output, Snapshot
 
-UNREAD = -1
-"""Stands for the newest batch in the topics where the group's offsets tell what was sent."""
+
+class Tails(NamedTuple):
+    """What the ends of the topics hold."""
+
+    held: int | None
+    """The newest batch of the region; None: they hold none, or too much of others to tell, and a
+    person has told."""
 
 
 class Seen(NamedTuple):
@@ -46,9 +51,8 @@ class Seen(NamedTuple):
     marks: Collection[Sent]
     """What the metadata of the group's offsets says: one and the same on all partitions."""
     seqs: SentSeqs
-    held: int | None
-    """The newest batch of the region in the topics; None: they hold none, or too much of others to
-    tell, and a person has told."""
+    tails: Tails | None = None
+    """None: they were not read, for the metadata tells what was sent."""
 
     def newest_mark(self, snapshot: Snapshot) -> Sent | None:
         """The one batch of this ledger that is named, if it is no older than what is known."""
@@ -72,7 +76,7 @@ def find_sent(
         Refused: they hold too much of others, and nobody has told.
         Fenced: a newer writer has sent while the topics were read.
     """
-    seen = Seen(ask(), seqs, UNREAD)
+    seen = Seen(ask(), seqs)
     with output.snapshot(region) as snapshot:
         mark = seen.newest_mark(snapshot)
     if mark and mark.seq >= seqs.begun:
@@ -87,7 +91,7 @@ def find_sent(
         held = None
     if {*ask()} != {*seen.marks}:
         raise MirrorOvertaken(region=region)
-    return seen._replace(held=held)
+    return seen._replace(tails=Tails(held))
 
 
 def begin(
@@ -106,11 +110,12 @@ def begin(
         Refused: it is not known, or no batch of this ledger; the text says what to set.
         Fenced: the ledger knew the mark when the topics were looked at, and does not now.
     """
-    mark, marks, held = seen.newest_mark(snapshot), seen.marks, seen.held
-    if mark and (held or 0) <= mark.seq:
+    mark, marks, tails = seen.newest_mark(snapshot), seen.marks, seen.tails
+    if mark and (tails is None or (tails.held or 0) <= mark.seq):
         return mark
-    if held == UNREAD:
+    if tails is None:
         raise MirrorOvertaken(region=region)
+    held = tails.held
     if output.resume_after is not None:
         return _resumed(region, output, snapshot, held)
     if marks or held is not None:
@@ -127,10 +132,10 @@ def begin(
     return _first(region, output, snapshot)
 
 
-def keep_seqs(region: str, output: Output, held: int | None) -> None:
+def keep_seqs(region: str, output: Output, tails: Tails | None) -> None:
     """Where a person has said what was sent, no batch gets a seq that consumers may have met."""
-    if held != UNREAD and output.resume_after is not None:
-        output.raise_next_seq(region, max(held or 0, output.resume_after))
+    if tails and output.resume_after is not None:
+        output.raise_next_seq(region, max(tails.held or 0, output.resume_after))
 
 
 def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) -> Sent:
@@ -228,7 +233,7 @@ def due(
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
         sent = begin(region, output, snapshot, seen)
-        keep_seqs(region, output, seen.held)
+        keep_seqs(region, output, seen.tails)
         unsent = snapshot.unsent(sent) if at is None else ()
         chosen = fitting(unsent, output.max_rows)
         is_all = len(chosen) == len(unsent)
