@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
+from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding, found_by
 from tidemark.check.first_records import inferred_of
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
@@ -49,18 +49,17 @@ def job_findings(
 ) -> Iterator[Finding]:
     """The declared fields, the transform, its output beside the target."""
     look = _Job(connection_of, executor_of, prepare)
-    known: list[Pipeline] = []
-    fields = finding("decode", lambda: look.fields(pipeline, known))
+    fields, known = found_by("decode", lambda: look.fields(pipeline))
     yield fields
     transform = finding("transform", lambda: look.transform(pipeline))
     yield transform
-    if fields.state is not State.ok or transform.state is not State.ok:
+    if known is None or transform.state is not State.ok:
         return
     if not with_spark and pipeline.transform is not None and look.arrow(pipeline) is None:
         yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
         return
     remarks: list[str] = []
-    yield finding("output", lambda: look.output(known[0], remarks, with_spark=with_spark))
+    yield finding("output", lambda: look.output(known, remarks, with_spark=with_spark))
     yield from (Finding("batches", State.warned, remark) for remark in remarks)
 
 
@@ -86,18 +85,18 @@ class _Job:
     executor_of: ExecutorOf
     prepare: Callable[[Pipeline], None]
 
-    def fields(self, given: Pipeline, known: list[Pipeline]) -> str:
-        """What is decoded into; `known` is given the pipeline with its columns."""
+    def fields(self, given: Pipeline) -> tuple[str, Pipeline]:
+        """What is decoded into; the pipeline with its columns."""
         self.prepare(given)
         connections = self._connections(given) if given.decode.registries else {}
         pipeline = with_columns_in_use(given, connections)
-        known.append(pipeline)
         decoding = decoding_of(pipeline.decode, connections)
         columns = RecordDecoder(decoding).schema
         told = f"{pipeline.decode.format}: {amount(len(columns), 'column')}"
         parts = [decoding, decoding.key] if decoding.key else [decoding]
         asked = {registry_of(one.registry).ping() for one in parts if one.registry}
-        return f"{told}; schemas from {', '.join(sorted(asked))}" if asked else told
+        told += f"; schemas from {', '.join(sorted(asked))}" if asked else ""
+        return told, pipeline
 
     def transform(self, pipeline: Pipeline) -> str:
         if pipeline.transform is None:

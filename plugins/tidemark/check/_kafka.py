@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
+from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding, found_by
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.kafka.admin import (
     BOUNDS,
@@ -45,11 +45,10 @@ def kafka_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[
     yield reachable
     if reachable.state is not State.ok:
         return
-    topics: list[str] = []
-    matched = finding("topics", lambda: look.topics(topics))
+    matched, topics = found_by("topics", look.topics)
     if matched.state is not State.ok or look.has_patterns:
         yield matched
-    for topic in topics:
+    for topic in topics or ():
         yield finding(f"topic {topic}", lambda topic=topic: look.topic(topic))  # type: ignore[misc]
     yield finding(f"group {pipeline.group}", look.group)
     yield finding(f"transactional id {transactional_id_of(pipeline.group)}", look.mirror)
@@ -82,9 +81,9 @@ class _Cluster:
     def has_patterns(self) -> bool:
         return any(map(is_pattern, self.pipeline.kafka.topics))
 
-    def topics(self, found: list[str]) -> str:
-        found += Broker(self.config).topics(self.pipeline.kafka.topics)
-        return f"{', '.join(found)} by {', '.join(self.pipeline.kafka.topics)}"
+    def topics(self) -> tuple[str, tuple[str, ...]]:
+        found = Broker(self.config).topics(self.pipeline.kafka.topics)
+        return f"{', '.join(found)} by {', '.join(self.pipeline.kafka.topics)}", found
 
     def topic(self, topic: str) -> str:
         [found] = described(self.admin, [topic]).values()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding
+from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding, found_by
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
@@ -118,12 +118,10 @@ def postgres_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterat
 
 
 def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
-    facts: list[_ServerFacts] = []
-    reachable = finding("Postgres server", lambda: _reach(engine, facts))
+    reachable, server = found_by("Postgres server", lambda: _reach(engine))
     yield reachable
-    if reachable.state is not State.ok:
+    if server is None:
         return
-    server = facts[0]
     yield finding("Postgres version", server.version_is_known)
     yield finding("Postgres primary", server.is_primary)
     yield finding("Postgres durability", server.is_durable)
@@ -187,9 +185,9 @@ def _known(found: Connection) -> str:
     return f"{found.conn_id}: {p['host']}:{p['port']}/{p['dbname']}"
 
 
-def _reach(engine: Engine, facts: list[_ServerFacts]) -> str:
-    facts.append(_server_facts(engine))
-    return f"answers as {facts[0].user} in {facts[0].database}"
+def _reach(engine: Engine) -> tuple[str, _ServerFacts]:
+    server = _server_facts(engine)
+    return f"answers as {server.user} in {server.database}", server
 
 
 def _server_facts(engine: Engine) -> _ServerFacts:

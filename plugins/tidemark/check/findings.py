@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from tidemark.check.errors import as_tidemark_error
 from tidemark.errors import TidemarkError
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -60,3 +63,15 @@ def finding(check: str, look: Callable[[], str]) -> Finding:
             raise
         fact, _, remedy = str(ours).rpartition("; ")
         return Finding(check, State.failed, fact or remedy, remedy if fact else "")
+
+
+def found_by(check: str, look: Callable[[], tuple[str, T]]) -> tuple[Finding, T | None]:
+    """The finding, and what the look found beside its fact; None where it failed."""
+    found: list[T] = []
+
+    def fact() -> str:
+        told, value = look()
+        found.append(value)
+        return told
+
+    return finding(check, fact), found[0] if found else None
