@@ -91,8 +91,8 @@ class Broker:
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
         """The first offset at or after a time; the end where there is none yet."""
+        ends = self._offsets(partitions, END)  # first: a record that comes in between is behind it
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
-        ends = self._offsets(partitions, END)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     def first_since(

@@ -46,16 +46,19 @@ SETTINGS = {
 their schema: nobody's function in `public` can stand in for one of Postgres, with our role's rights
 (CVE-2018-1058). And a session whose client's machine is gone ends, and what it held is free."""
 
+_ENCODING = {"client_encoding": "UTF8"}
 _SET = "; ".join(f"SET {name} = {value}" for name, value in SETTINGS.items())
 
 
 def open_session(parameters: Mapping[str, Any]) -> Connection:
     """A session with these settings. By a statement, no `options`: a pooler may drop those.
 
+    Its texts are UTF-8, whatever the role, the database or PGCLIENTENCODING says: COPY sends bytes.
+
     Raises:
         psycopg2.Error: there is none.
     """
-    session: Connection = psycopg2.connect(**parameters)  # noqa: TID251 (pinned below)
+    session: Connection = psycopg2.connect(**{**parameters, **_ENCODING})  # noqa: TID251 (pinned below)
     try:
         session.autocommit = True
         with session.cursor() as cursor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from io import BytesIO
 from typing import Any
 
 import psycopg2
@@ -69,6 +70,22 @@ def test_each_session_whose_client_is_gone_is_noticed_by_the_server(
         assert cursor.fetchone() == (120,)
         cursor.execute("SHOW tcp_keepalives_count")
         assert cursor.fetchone() == ("6",)
+
+
+@pytest.mark.parametrize("opened", [open_session, connected])
+def test_each_session_sends_texts_as_utf8(
+    opened: Callable[[Parameters], Any], warehouse: Parameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every byte is LATIN1 too: COPY's `é` would be kept as `Ã©`, and each count agree."""
+    with closing(psycopg2.connect(**warehouse)) as session, session, session.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {warehouse['dbname']} SET client_encoding = 'LATIN1'")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with closing(opened(warehouse)) as session, session.cursor() as cursor:
+        session.rollback()
+        cursor.execute("CREATE TEMPORARY TABLE texts (text text)")
+        cursor.copy_expert("COPY texts FROM STDIN", BytesIO("é".encode()))
+        cursor.execute("SELECT text, char_length(text) FROM texts")
+        assert cursor.fetchone() == ("é", 1)
 
 
 @pytest.mark.parametrize("block", [autocommit, snapshot])
