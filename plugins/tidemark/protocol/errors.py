@@ -117,6 +117,23 @@ class SpanAlreadyClaimed(TidemarkError):
         return f"batch {self.seq}: another contribution was accepted"
 
 
+class DeadLettersUnread(StagingLost):
+    """A replay has not read every dead letter that it chose: none of them was replayed."""
+
+    region: str
+    seq: int
+    chosen: int
+    read: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}, batch {self.seq}: only {self.read} of {self.chosen} chosen dead"
+            " letters were read, so none was replayed. Let the executors' login see all of"
+            " tidemark.dead_letters: no row security, and no balancer that sends its SELECT to a"
+            " standby"
+        )
+
+
 class OwnRowsLost(StagingLost):
     """What a contribution has staged is not all there: nothing of it was claimed."""
 

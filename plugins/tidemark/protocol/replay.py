@@ -43,6 +43,7 @@ from tidemark.protocol.errors import (
     BatchNotNextHead,
     BatchReplayEnded,
     ChangedBeforeReplay,
+    DeadLettersUnread,
 )
 from tidemark.protocol.ports import Ledger, ReplayedRows, Settling
 from tidemark.protocol.removal import Removal
@@ -121,9 +122,17 @@ def _publish(
         replayed = tx.mark_replayed(batch)
         failpoints.hit("replay.moved")
         tx.publish_replay(batch, contribution, moved, replayed, kept)
+        _refuse_unread(batch, contribution, replayed + kept)
         if tx.advance_head(batch) != 1:
             raise BatchNotNextHead(region=batch.region, seq=batch.seq)
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))
+
+
+def _refuse_unread(batch: Batch, contribution: Contribution, chosen: int) -> None:
+    """Whoever reads may see fewer: by row security, or on a standby that lags."""
+    read = sum(one.records for one in contribution.reads)
+    if read != chosen:
+        raise DeadLettersUnread(region=batch.region, seq=batch.seq, chosen=chosen, read=read)
 
 
 def plan_batch_replay(ledger: Ledger, region: str, epoch: int, seq: int) -> Batch:

@@ -30,8 +30,8 @@ from tidemark.admin import replay
 from tidemark.admin import replay as replay_module
 from tidemark.errors import Fenced, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
-from tidemark.protocol.errors import BatchDied
-from tidemark.protocol.replay import publish_replay
+from tidemark.protocol.errors import BatchDied, DeadLettersUnread
+from tidemark.protocol.replay import plan_replay, publish_replay
 from tidemark.runs.member import job_of
 
 REPLAY = ("--dead-letters",)
@@ -394,6 +394,32 @@ def test_staging_that_a_crash_emptied_publishes_nothing(
             tidemark("replay", region.region, *APPLY, exits=1)
         assert numbers(region) == [0, 2, 4]
         assert len(answer("dead-letters", region.region)) == 3
+
+
+def test_a_dead_letter_that_the_job_does_not_see_stops_the_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B14, G147: row security keeps one from the executors' login, and says nothing."""
+
+    def hidden(*values: Any) -> Any:
+        planned = plan_replay(*values)
+        region.sql('CREATE POLICY most ON tidemark.dead_letters USING ("offset" <> 1)')
+        region.sql("ALTER TABLE tidemark.dead_letters ENABLE ROW LEVEL SECURITY")
+        region.sql("ALTER TABLE tidemark.dead_letters FORCE ROW LEVEL SECURITY")
+        return planned
+
+    def seen(*values: Any) -> Any:
+        region.sql("ALTER TABLE tidemark.dead_letters DISABLE ROW LEVEL SECURITY")
+        with pytest.raises(DeadLettersUnread) as refused:
+            publish_replay(*values)
+        assert (refused.value.chosen, refused.value.read) == (3, 2)
+        raise refused.value
+
+    monkeypatch.setattr(replay_module, "plan_replay", hidden)
+    monkeypatch.setattr(replay_module, "publish_replay", seen)
+    tidemark("replay", region.region, *APPLY, exits=1)
+    assert numbers(region) == [0, 2, 4]
+    assert len(answer("dead-letters", region.region)) == 3
 
 
 def test_a_dead_letter_that_another_hand_has_marked_stops_the_replay(
