@@ -188,6 +188,27 @@ def test_a_corrupt_partition_is_named_and_what_came_beside_it_is_given(
     assert not clients[0].is_closed
 
 
+def test_two_batches_that_are_too_large_to_unpack_are_read_with_more_room(
+    clients: list[Client],
+) -> None:
+    """B16, G42: both are met before the room is given; the second one is not corrupt."""
+    packed = KafkaError._BAD_COMPRESSION
+    Client.lists = [[event(packed, 0, 0), event(packed, 1, 0)]]
+    Client.lists += [[record(number, n) for n in range(3)] for number in (0, 1)]
+    assert sorted(places(max_unpacked=1 << 20)) == ALL
+    assert [one.config.get("receive.message.max.bytes") for one in clients] == [None, 1 << 20]
+
+
+def test_beside_a_batch_that_is_too_large_to_unpack_the_corrupt_one_is_named(
+    clients: list[Client],
+) -> None:
+    packed = event(KafkaError._BAD_COMPRESSION, 0, 0)
+    Client.lists = [[packed, event(KafkaError._BAD_MSG, 1, 0)]]
+    with pytest.raises(CorruptRecord) as corrupt:
+        list(places(max_unpacked=1 << 20))
+    assert corrupt.value.partition == 1
+
+
 def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
     clients: list[Client],
 ) -> None:

@@ -343,17 +343,18 @@ class Reading:
             with self._assigned():
                 while self._open and not self._client.is_poisoned:
                     yield from self._advance()
+            met = [one.unreadable for one in self._open.values() if one.unreadable]
+            if met and not self._has_widened(met):
+                raise next((one for one in met if not one.is_packed), met[0])
             for progress in self._open.values():
-                if progress.unreadable and not self._has_widened(progress.unreadable):
-                    raise progress.unreadable
                 progress.unreadable = None
 
-    def _has_widened(self, met: Unreadable) -> bool:
+    def _has_widened(self, met: Sequence[Unreadable]) -> bool:
         """Whether the next client takes what this one could not unpack: batch by batch, from there.
 
-        Only once: what does not unpack then is corrupt.
+        Only once: what does not unpack then is corrupt. Two spans may have met such a batch.
         """
-        if not met.is_packed or self._max_unpacked is None:
+        if self._max_unpacked is None or not all(one.is_packed for one in met):
             return False
         room = {"receive.message.max.bytes": self._max_unpacked}
         self._config = {**self._config, **BATCH_BY_BATCH, **room}
