@@ -1,10 +1,14 @@
 """Where a corrupt batch ends, told from what reading at offsets meets first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from tidemark.kafka import locate
 from tidemark.kafka._corrupt import DIED, SAMPLES, UNTOLD, extent
+from tidemark.kafka.errors import RangeNotLeftOut
+from tidemark.model.offsets import Span, TopicPartition
 
 LOG_END = 2000
 
@@ -26,6 +30,21 @@ def test_a_batch_ends_where_something_else_is_met(met: int, end: int) -> None:
 
 def test_what_cannot_be_told_is_one_offset() -> None:
     assert extent(log((20, 30, UNTOLD)), 20, LOG_END) == 21
+
+
+def test_an_end_that_cannot_be_told_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G42: the broker is silent while one looks at the last offset; sound records may lie there."""
+
+    @contextmanager
+    def silent(*_: object) -> Iterator[Callable[[int], int | None]]:
+        yield log((20, 30, 20), (39, 40, UNTOLD))
+
+    monkeypatch.setattr(locate, "probing", silent)
+    mistyped, at = Span("t", 0, 20, 40), TopicPartition("t", 0)
+    with pytest.raises(RangeNotLeftOut) as refused:
+        locate.confirm_corrupt({}, [mistyped], {at: 40})
+    assert refused.value.span == mistyped
+    locate.confirm_corrupt({}, [Span("t", 0, 20, 30)], {at: 40})
 
 
 def test_of_two_batches_that_name_themselves_only_the_first_counts() -> None:
