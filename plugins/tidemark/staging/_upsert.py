@@ -307,6 +307,7 @@ class Upserting:
         Raises:
             TargetRefused: the target keeps a row that is to be deleted.
         """
+        exact_texts(self._cursor)  # the target's triggers may have set others
         deleted = self._keep_deleted()
         self._do(upsert_sql.CAME_BACK)
         if self._is_sent:

@@ -122,6 +122,32 @@ def test_the_order_decides_over_partitions_and_batches(ordered: Shop) -> None:
     assert ordered.whole() == before
 
 
+ELSEWHERE = """
+CREATE FUNCTION public.elsewhere() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM set_config('TimeZone', 'Asia/Tokyo', false); RETURN coalesce(NEW, OLD);
+END $$
+"""
+
+
+def test_a_trigger_that_sets_the_time_zone_hides_no_deleted_key(
+    ledger_database: tuple[Engine, dict[str, Any]],
+) -> None:
+    """B8, G51: the key is kept as a text, which must be the same one in every batch."""
+    schema = SCHEMA.set(0, pa.field("id", pa.timestamp("us", "UTC")))
+    shop, key = Shop(ledger_database, "place", schema), datetime(2026, 1, 31, tzinfo=UTC)
+    shop.publish([(key, "a")], places=[1])
+    shop.desk.sql(ELSEWHERE)
+    shop.desk.sql(
+        f"CREATE TRIGGER sets BEFORE INSERT OR UPDATE OR DELETE ON {shop.desk.target}"
+        " FOR EACH ROW EXECUTE FUNCTION public.elsewhere()"
+    )
+    shop.publish([(key, None)], places=[3])
+    shop.publish([], [(key, "older")], places=[2])
+    assert shop.rows() == {}
+    shop.publish([(key, "newer")], places=[4])
+    assert shop.desk.sql(f"SELECT 1 FROM tidemark.deleted_keys WHERE {shop.desk.here}") == []
+
+
 def test_ties_go_to_the_larger_partition_and_offset(ordered: Shop) -> None:
     """B8: as DESIGN says; in one batch and over two, in either order of arrival."""
     ordered.publish([(1, "a"), (1, "b")], [(1, "c")], places=[5, 5, 5])
