@@ -29,6 +29,10 @@ DEFAULTS = {
 FIXED = {
     "spark.sql.session.timeZone": "UTC",  # a transform gives the same rows on every machine
     "spark.ui.showConsoleProgress": "false",  # spark-submit turns it on for Python; logs are read
+    # Rows that a stage computed again puts in other places are lost, or there twice: the job fails.
+    "spark.sql.execution.sortBeforeRepartition": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
     # It ends the read of one side of a join when the other side turns out to be empty.
     "spark.sql.adaptive.optimizer.excludedRules": (
         "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"

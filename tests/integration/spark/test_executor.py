@@ -3,6 +3,8 @@
 import os
 import signal
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -275,6 +277,32 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
     world.open("told")
     world.join("told", "m1", executor_of, 1)
     assert world.rows() == [(0, n) for n in (*range(20), *range(30, 40))]
+
+
+SHUFFLES = [
+    "spark.sql.execution.sortBeforeRepartition",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+]
+SHOWN = """
+import sys
+from tidemark.spark.session import context
+conf = context("fixed").getConf()
+print([conf.get(name) for name in sys.argv[1:]])
+"""
+
+
+@pytest.mark.long
+def test_no_default_of_a_platform_lets_a_shuffle_lose_rows(tmp_path: Path) -> None:
+    """G148: of a stage that is computed again, rows may go elsewhere: to tasks that are done."""
+    settings = [f"{name} false\n" for name in SHUFFLES]
+    (tmp_path / "spark-defaults.conf").write_text("".join(settings))
+    told = subprocess.run(
+        [sys.executable, "-c", SHOWN, *SHUFFLES],
+        env=os.environ | {"SPARK_CONF_DIR": str(tmp_path)},
+        cwd=tmp_path, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert told.splitlines()[-1] == str(["true"] * 3)
 
 
 def test_what_a_shuffle_writes_no_other_account_can_read(spark: SparkSession) -> None:
