@@ -61,7 +61,7 @@ class NewRegionCommitsTooFar(Refused):
     region: str
     group: str
     ends: Offsets
-    """Where those logs end, open transactions included."""
+    """Up to where those logs can be read: an open transaction ends them."""
     committed: Offsets
     """Their commits."""
 
@@ -72,9 +72,10 @@ class NewRegionCommitsTooFar(Refused):
         )
         return (
             f"region {self.region}: start position is committed, but group {self.group} has commits"
-            f" beyond the ends of these logs: {where}. They are of a topic that was deleted and"
-            " created again, or of another cluster. Set the group's offsets to where the region is"
-            " to begin, or give it another group or start position"
+            f" beyond the ends of these logs: {where}. If a transaction is open there, run again"
+            " when it has ended. Else they are of a topic that was deleted and created again, or of"
+            " another cluster: set the group's offsets to where the region is to begin, or give it"
+            " another group or start position"
         )
 
 

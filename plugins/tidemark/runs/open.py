@@ -62,22 +62,22 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     """
     facts = _facts_of_logs(region, overrides)
     tops = region.broker.high_watermarks(sorted(facts.ends))
-    _refuse_starts_beyond(region, facts.starts, tops)
+    _refuse_starts_beyond(region, facts)
     return replace(facts, high_watermarks=tops)
 
 
-def _refuse_starts_beyond(region: Region, starts: Offsets, tops: Offsets) -> None:
+def _refuse_starts_beyond(region: Region, facts: Facts) -> None:
     """What comes up to there would be passed over in silence.
 
-    Against the high watermarks: a consumer that reads uncommitted records may stand above the last
-    stable offset.
+    A consumer that reads uncommitted records may stand above the last stable offset: a later open
+    would take that for a log that lost its end.
     """
-    beyond = {tp: start for tp, start in starts.items() if start > tops[tp]}
+    beyond = {tp: start for tp, start in facts.starts.items() if start > facts.ends[tp]}
     if beyond:
         raise NewRegionCommitsTooFar(
             region=region.name,
             group=region.group.group_id,
-            ends={tp: tops[tp] for tp in beyond},
+            ends={tp: facts.ends[tp] for tp in beyond},
             committed=beyond,
         )
 

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
-from tests.support.produce import good, numbered, produce
+from tests.support.produce import good, numbered, open_transaction, produce
 from tests.support.topics import add_partitions
 from tests.support.world import World, everything
 
@@ -68,6 +68,22 @@ def test_a_start_from_commits_beyond_the_end_is_refused(world: World) -> None:
     with world.group.writer() as writer:
         writer.commit(beyond | {at: 5}, "")
     world.run()
+
+
+def test_a_start_from_commits_behind_an_open_transaction_waits_for_its_end(world: World) -> None:
+    """S5, G85: of a consumer that reads uncommitted records; the next open would call them lost."""
+    world.settings = {"kafka": {"start": "committed"}}
+    world.produce(2)
+    producer = open_transaction(world.kafka, world.topic)
+    at = world.partition(0)
+    with world.group.writer() as writer:
+        writer.commit({at: 3, world.partition(1): 0}, "")
+    with pytest.raises(NewRegionCommitsTooFar) as refused:
+        world.open()
+    assert (refused.value.ends, refused.value.committed) == ({at: 2}, {at: 3})
+    producer.commit_transaction(120)
+    world.run()
+    assert world.rows() == []
 
 
 def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
