@@ -14,7 +14,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.regions import refuse_shared
 from tidemark.model.facts import backlog
-from tidemark.model.offsets import TopicPartition, in_ranges
+from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import amount
 from tidemark.model.state import Partition, RegionState
 from tidemark.runs.fit import Fit, known_schemas, with_columns_in_use, would_fit
@@ -25,7 +25,6 @@ from tidemark.runs.region import Region, ledger_of, region_of
 from tidemark.runs.schemas import evolved
 from tidemark.runs.targets import writers_of
 from tidemark.settings.endpoints import ConnectionOf, Connections, Endpoints, looked_up
-from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.specs import decoding_of, job_spec
@@ -165,22 +164,8 @@ def _region(pipeline: Pipeline, connection_of: ConnectionOf) -> str:
 
 
 def _new(region: Region) -> str:
-    facts = region.broker.facts(region.broker.topics(region.pipeline.kafka.topics))
-    start, committed = region.pipeline.kafka.start, region.group.committed(facts.ends)
-    group = region.group.group_id
-    if committed and start is not StartPosition.committed:
-        raise Wrong(
-            f"is new, starts at {start}, and group {group} already has commits",
-            "set kafka.start: committed to go on from them, give the region a kafka.group of its"
-            " own, or run once with --adopt-group to replace them",
-        )
-    missing = sorted(facts.ends.keys() - committed.keys())
-    if missing and start is StartPosition.committed:
-        raise Wrong(
-            f"starts at committed, and group {group} has no commit for {in_ranges(missing)}",
-            "use another value of kafka.start",
-        )
-    return f"is new, starts at {start}"
+    opening_facts(region, ())
+    return f"is new, starts at {region.pipeline.kafka.start}"
 
 
 def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:

@@ -48,7 +48,7 @@ class Unknown(Exception):
 
 
 def finding(check: str, look: Callable[[], str]) -> Finding:
-    """What the look returned, or why it failed; our errors carry their remedy in their text."""
+    """What the look returned, or why it failed; an error of ours ends with its remedy."""
     try:
         return Finding(check, State.ok, look())
     except Doubtful as doubt:
@@ -61,8 +61,7 @@ def finding(check: str, look: Callable[[], str]) -> Finding:
         ours = error if isinstance(error, TidemarkError) else as_tidemark_error(error)
         if ours is None:
             raise
-        fact, _, remedy = str(ours).rpartition("; ")
-        return Finding(check, State.failed, fact or remedy, remedy if fact else "")
+        return Finding(check, State.failed, str(ours))
 
 
 def found_by(check: str, look: Callable[[], tuple[str, T]]) -> tuple[Finding, T | None]:

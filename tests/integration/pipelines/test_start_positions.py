@@ -8,6 +8,8 @@ from tests.support.produce import good, numbered, open_transaction, produce
 from tests.support.topics import add_partitions
 from tests.support.world import World, everything
 
+from tidemark.check._job import region_findings
+from tidemark.check.findings import State
 from tidemark.runs.errors import NewRegionCommitsTooFar, NewRegionHasCommits, NewRegionLacksCommits
 
 
@@ -64,6 +66,8 @@ def test_a_start_from_commits_beyond_the_end_is_refused(world: World) -> None:
     with pytest.raises(NewRegionCommitsTooFar) as refused:
         world.open()
     assert (refused.value.ends, refused.value.committed) == ({at: 5}, {at: 6})
+    (found,) = region_findings(world.pipeline, world.connections.__getitem__)
+    assert (found.state, found.fact) == (State.failed, str(refused.value))
     assert not world.ledger().known_region(world.region)
     with world.group.writer() as writer:
         writer.commit(beyond | {at: 5}, "")
