@@ -5,16 +5,18 @@ from itertools import count
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
 from tests.support.damage import fill, stored_batches
 from tests.support.produce import produce, produce_transaction
 from tests.support.reading import read_apart
+from tests.support.waiting import until
 
 from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
+from tidemark.kafka.config import reader_config
 from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.spans import GONE, Reading, read_spans
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
@@ -47,6 +49,28 @@ def places(kafka: str, of: Sequence[Span], **settings: object) -> Iterator[tuple
 
 def expected(of: Sequence[Span]) -> list[tuple[int, int]]:
     return [(span.partition, offset) for span in of for offset in range(span.start, span.end)]
+
+
+def test_the_clients_position_moves_by_records_and_by_no_event(kafka: str, topic: Topic) -> None:
+    """G144: all that is passed rests on it; older clients counted the end of a partition too."""
+    name = topic()
+    produce(kafka, name, documents(EACH))
+    at = KafkaPartition(name, 0, 0)
+    consumer = Consumer(reader_config({"bootstrap.servers": kafka}))
+    met = list[Message]()
+
+    def has_ended() -> bool:
+        met.extend(consumer.consume(100, 1))
+        return any(one.error() for one in met)
+
+    try:
+        consumer.assign([at])
+        until(has_ended)
+        codes = [one.error().code() for one in met if one.error()]
+        assert codes == [KafkaError._PARTITION_EOF]
+        assert consumer.position([at])[0].offset == len(met) - 1 == EACH
+    finally:
+        consumer.close()
 
 
 def test_one_client_reads_all_spans_and_nothing_beside_them(
