@@ -76,7 +76,7 @@ def test_each_session_whose_client_is_gone_is_noticed_by_the_server(
 def test_each_session_sends_texts_as_utf8(
     opened: Callable[[Parameters], Any], warehouse: Parameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every byte is LATIN1 too: COPY's `é` would be kept as `Ã©`, and each count agree."""
+    """G145: every byte is LATIN1 too: COPY's `é` would be kept as `Ã©`, and each count agree."""
     with closing(psycopg2.connect(**warehouse)) as session, session, session.cursor() as cursor:
         cursor.execute(f"ALTER DATABASE {warehouse['dbname']} SET client_encoding = 'LATIN1'")
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
