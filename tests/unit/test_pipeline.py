@@ -243,6 +243,14 @@ def test_what_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     assert not_yaml(tmp_path, MINIMAL + "batch: }\n").line == 10
 
 
+def test_a_date_that_does_not_exist_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    """Not a traceback, which would take with it every command that reads all files."""
+    text = MINIMAL.replace("topics:", "start: {timestamp: 2024-02-30}\n  topics:")
+    found = not_yaml(tmp_path, text)
+    assert (found.file, found.line) == (tmp_path / "p.yaml", None)
+    assert found.cause
+
+
 def test_a_short_file_that_aliases_make_a_large_one_is_refused(tmp_path: Path) -> None:
     """G126: ten lists of ten of the one before; and one that holds itself. A few are welcome."""
     levels = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]

@@ -38,6 +38,8 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise FileNotUtf8(file=path, line=line) from error
+    except ValueError as error:  # PyYAML hands on what Python says of a date that does not exist
+        raise FileNotYaml(file=path, line=None, cause=str(error)) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise FileNotYaml(

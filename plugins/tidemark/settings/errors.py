@@ -51,7 +51,7 @@ class FileNotYaml(InvalidSettings):
 
     file: Path
     line: int | None
-    """None if it has a character that YAML forbids."""
+    """None if it has a character that YAML forbids, or a date that does not exist."""
     cause: str
 
     def __str__(self) -> str:
