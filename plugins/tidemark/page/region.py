@@ -7,6 +7,7 @@ took it back, and hollow while the batch is not published.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -226,7 +227,8 @@ def _later(seconds: int) -> str:
 
 
 def _axis(scale: Scale, height: int) -> Iterator[str]:
-    step = next(s for s in (1, 2, 5, 10, 20, 60, 120, 600, 3600, 86400) if scale.seconds / s <= 12)
+    steps, days = (1, 2, 5, 10, 20, 60, 120, 600, 3600), ceil(scale.seconds / 86400 / 12)
+    step = next((s for s in steps if scale.seconds / s <= 12), days * 86400)
     for number in range(int(scale.seconds // step) + 1):
         share = number * step / scale.seconds
         x = round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
