@@ -45,8 +45,8 @@ class Whole:
     differences: tuple[Difference, ...]
     wrong: int
     notes: tuple[str, ...]
-    is_comparable: bool = True
-    """Whether the targets exist and have a batch_seq."""
+    unfit: tuple[str, ...] = ()
+    """Each target that does not exist or has no batch_seq: then no batch is compared."""
 
 
 def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
@@ -59,7 +59,7 @@ def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
         differences=(*broken, *(one for part in parts for one in part.differences)),
         wrong=len(broken) + sum(part.wrong for part in parts),
         notes=tuple(note for part in parts for note in part.notes),
-        is_comparable=all(part.is_comparable for part in parts),
+        unfit=tuple(text for part in parts for text in part.unfit),
     )
 
 
@@ -76,9 +76,7 @@ def _of_target(cursor: Cursor, region: str, target: Target) -> Whole:
 def _none(cursor: Cursor, region: str, target: Target, note: str) -> Whole:
     """None of the rows that the ledger counted are there."""
     rows = {seq: (0, rows) for seq, rows in _counted_rows(cursor, region, target)}
-    return Whole(
-        rows={target.name: rows}, differences=(), wrong=0, notes=(note,), is_comparable=False
-    )
+    return Whole({target.name: rows}, differences=(), wrong=0, notes=(note,), unfit=(note,))
 
 
 def _counted_rows(cursor: Cursor, region: str, target: Target) -> list[tuple[int, int]]:

@@ -46,7 +46,7 @@ class BatchProof:
     """The first ones; `wrong` counts them all."""
     wrong: int = 0
     unverifiable: tuple[str, ...] = ()
-    """What Kafka no longer holds; if anything, rows are only counted, not compared."""
+    """What is gone, of Kafka's records or of the targets; if any, rows are only counted."""
 
     @property
     def verdict(self) -> str:
@@ -76,5 +76,5 @@ class Report:
 
     @property
     def unverifiable(self) -> int:
-        """The number of batches that Kafka no longer holds completely."""
+        """The number of batches that were only counted, not compared."""
         return sum(bool(batch.unverifiable) for batch in self.batches)

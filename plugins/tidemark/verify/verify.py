@@ -1,7 +1,8 @@
 """Verify a region: read its batches again and compare them with target, ledger and dead letters.
 
   1 whole     the target's rows belong to published batches; spans have no gap and no overlap
-  2 retained  a batch that Kafka no longer holds completely is only counted, and the report says so
+  2 retained  a batch that Kafka no longer holds completely is only counted, and so are all where a
+              target is gone; the report says so
   3 again     the others are read by the same decode, transform and staging, into scratch, small
               batches in groups
   4 compare   rows and dead letters as multisets, both ways; the counts with the ledger's
@@ -54,7 +55,7 @@ class Prover:
         return self.comparison.region
 
     def proofs(self, batches: Iterable[Published]) -> Iterator[BatchProof]:
-        """Read the batches again and compare them; only count those whose records Kafka lacks.
+        """Read the batches again and compare them; only count those that can't be compared.
 
         A batch that differs because a prune or a rewind removed it meanwhile is left out: that
         proves nothing.
@@ -73,8 +74,9 @@ class Prover:
         spans = queries.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
         proof = with_found(proof, *counted(published, spans), *self._rows_counted(published))
-        proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
-        is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
+        unverifiable = *self.whole.unfit, *missing(spans, self.facts)
+        proof = replace(proof, unverifiable=unverifiable)
+        is_readable = bool(spans) and not unverifiable
         is_upsert = any(one.upsert for one in self.region.pipeline.all_targets.values())
         return Begun(
             proof=proof,
@@ -92,8 +94,8 @@ class Prover:
         ]
         proof = BatchProof(seq, published.records, published.rows, 0)
         proof = with_found(proof, *self._rows_counted(published))
-        is_readable = self.whole.is_comparable
-        return Begun(proof, spans, is_readable, replayed=replayed)
+        proof = replace(proof, unverifiable=self.whole.unfit)
+        return Begun(proof, spans, is_readable=not self.whole.unfit, replayed=replayed)
 
     def _rows_counted(self, published: Published) -> Iterator[Difference]:
         """Each target that has not as many rows of the batch as the ledger counted."""

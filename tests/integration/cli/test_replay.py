@@ -122,6 +122,16 @@ def test_what_can_be_decoded_now_becomes_rows_once(region: World) -> None:
     assert answer("verify", region.region)["clean"]
 
 
+def test_a_replay_into_a_table_without_batches_is_not_verifiable(region: World) -> None:
+    """B5, B14: it is counted, as the other batches are."""
+    answer("replay", region.region, *APPLY)
+    region.sql("ALTER TABLE public.records DROP COLUMN batch_seq")
+    found = answer("verify", region.region, exits=1)
+    fact = '"public"."records" has no column batch_seq: it is not a table that Tidemark fills'
+    assert {tuple(batch["unverifiable"]) for batch in found["batches"]} == {(fact,)}
+    assert found["unverifiable"] == len(found["batches"]) == 3
+
+
 def test_only_those_that_are_meant_are_replayed(region: World) -> None:
     assert answer("replay", region.region, *APPLY, "--reason", "INVALID_JSON")["replayed"] == 0
     assert answer("replay", region.region, *APPLY, "--limit", "1")["replayed"] == 1

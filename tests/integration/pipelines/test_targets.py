@@ -66,16 +66,37 @@ def test_both_tables_have_every_record(two: World) -> None:
 
 
 def test_a_table_that_is_gone_is_compared_with_its_own_count(two: World) -> None:
-    """B5, B8: not with the sum over all targets."""
+    """B5, B8: not with the sum over all targets. No batch is compared then, and none is equal."""
     send(two, 1)  # divisible by three: it deletes a key that is not there
     two.run()
     assert tables(two) == ([(0, 0, 0)], [])
     two.sql("DROP TABLE public.newest")
     report = proof(two)
-    assert (report.wrong, report.notes) == (0, ('"public"."newest" does not exist',))
+    gone = '"public"."newest" does not exist'
+    assert (report.wrong, report.notes) == (0, (gone,))
+    assert [(one.verdict, one.unverifiable) for one in report.batches] == [
+        ("not verifiable", (gone,))
+    ]
     two.sql("DROP TABLE public.numbers")
     [found] = [one for batch in proof(two).batches for one in batch.differences]
     assert found.detail == 'the ledger counted 1 rows, "public"."numbers" has 0'
+
+
+def test_without_a_column_of_batches_no_batch_is_equal(two: World) -> None:
+    """B5, B8: its other tables are not read either."""
+    send(two, 1)
+    two.run()
+    two.sql("ALTER TABLE public.newest DROP COLUMN batch_seq")
+    report = proof(two)
+    assert [one.verdict for one in report.batches] == ["not verifiable"]
+    assert "has no column batch_seq" in report.batches[0].unverifiable[0]
+
+
+def test_tables_that_no_batch_has_filled_yet_are_well(two: World) -> None:
+    """B5: nothing was published, so there is nothing to compare."""
+    two.run()
+    report = proof(two)
+    assert (report.wrong, report.unverifiable, report.batches) == (0, 0, ())
 
 
 def test_a_rewind_takes_both_tables_back(two: World) -> None:
