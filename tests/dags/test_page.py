@@ -93,6 +93,15 @@ def test_the_page_says_that_it_finds_no_connection_of_a_team(
     assert ("Connection refused" in told) == (team is None)
 
 
+def test_a_log_that_ends_before_the_ledgers_offset_leaves_the_page_as_it_is(
+    client: "TestClient",
+) -> None:
+    """What the live part is told then is a lag below 0."""
+    told = client.get("/tidemark/dag/live?dag_id=flights&lag=-200", headers=token("flights"))
+    assert told.status_code == 200
+    assert "The ledger can&#39;t be asked" in told.text
+
+
 def test_who_may_read_a_dag_sees_its_region(client: "TestClient") -> None:
     found = client.get("/tidemark/", headers=token("flights", "orders_cdc"))
     assert found.status_code == 200

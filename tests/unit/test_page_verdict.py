@@ -182,6 +182,20 @@ def test_what_waits_for_a_region_that_never_ran_is_told(lag: int | None, told: s
     assert told in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("lag", "short", "named"), [(-200, (), "a log"), (490, ("t[1]",), "the log of t[1]")]
+)
+def test_a_ledger_ahead_of_kafka_is_red_while_no_run_is_on(
+    lag: int, short: tuple[str, ...], named: str
+) -> None:
+    """The page's live part knows the sum alone."""
+    found = verdict(seen(is_paused=True), standing(), lag=lag, short=short)
+    assert (found.level, found.code) == (Level.red, "DATA_LOST")
+    assert found.sentence == f"In Kafka {named} ends before the ledger's offset."
+    running = verdict(seen("running"), standing("open"), lag=lag, short=short)
+    assert running.level is Level.running
+
+
 def test_a_failed_dag_run_is_over_once_another_run_has_closed() -> None:
     later = NOON + timedelta(seconds=90)
     assert verdict(seen("failed"), standing(newest_run_at=later)).level is Level.well

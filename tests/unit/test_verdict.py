@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from tidemark.errors import DataLost
 from tidemark.views.status import PartitionStatus, RegionStatus
 from tidemark.views.verdict import Level, verdict_of
+
+SHORT = PartitionStatus("t", 1, 10, 10, 9)
+LONG = PartitionStatus("t", 0, 10, 10, 500)
 
 
 def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> RegionStatus:
@@ -20,6 +24,9 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
     [
         (status(), Level.well),
         (status("open", kafka=8), Level.running),
+        (status(partitions=(SHORT,)), Level.red),
+        (status(partitions=(SHORT, LONG)), Level.red),
+        (status("open", partitions=(SHORT, LONG)), Level.running),
         (status("reset"), Level.well),
         (status(kafka=8), Level.behind),
         (status(kafka=None), Level.behind),
@@ -48,6 +55,12 @@ def test_what_failed_is_named_with_what_to_do() -> None:
 def test_a_failed_run_is_named_also_after_its_reset() -> None:
     found = verdict_of(status("reset", consecutive_resets=1, reason="batch 8 is planned"))
     assert "(r1): batch 8 is planned. It was reset." in found.sentence
+
+
+def test_a_log_that_ends_before_the_ledgers_offset_is_named_as_lost_data() -> None:
+    found = verdict_of(status(partitions=(SHORT, LONG)))
+    assert found.sentence == "In Kafka the log of t[1] ends before the ledger's offset."
+    assert (found.code, found.remedy) == ("DATA_LOST", DataLost.hint)
 
 
 def test_what_waits_at_rest_is_told() -> None:

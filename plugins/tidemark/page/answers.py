@@ -122,7 +122,8 @@ def _lags(regions: Regions, given: Given) -> Answer:
     found = []
     for seen, lag in lags(next_offsets(regions, given), given):
         told = answers[id(seen)]
-        judged = verdict(seen, told.standing, told.problem, lag.lag, lag.drifting)
+        kafka = lag.lag, lag.drifting, lag.short
+        judged = verdict(seen, told.standing, told.problem, *kafka)
         found.append(
             {
                 "dag_id": seen.dag_id,

@@ -100,8 +100,8 @@ async def of_dag(found: OfDag, user: User, dag_id: str, region: str | None = Non
 
 
 @app.get("/dag/live")
-async def live(seen: TheRegion, lag: Annotated[int | None, Query(ge=0)] = None) -> Response:
-    """What changes while a run is on; `lag` is what Kafka has told of it."""
+async def live(seen: TheRegion, lag: int | None = None) -> Response:
+    """What changes while a run is on; `lag` is what Kafka has told of it, which may be below 0."""
     return await _answer("live", [seen], lag=lag)
 
 

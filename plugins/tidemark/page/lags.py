@@ -25,7 +25,7 @@ from tidemark.page.question import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.runs.region import facts_left
 from tidemark.settings.kafka import KafkaSettings, StartPosition
-from tidemark.views.status import PartitionStatus, oldest_age, total
+from tidemark.views.status import PartitionStatus, oldest_age, short, total
 
 _SIDE_BY_SIDE = 8
 
@@ -42,6 +42,8 @@ class Lag:
     """Seconds since the oldest unread record was produced."""
     drifting: int | None = None
     """Partitions whose offset in Kafka is not the ledger's."""
+    short: tuple[str, ...] = ()
+    """Partitions whose log ends before the ledger's offset."""
     problem: str | None = None
 
 
@@ -113,7 +115,8 @@ def _lag(logs: _Logs, seen: SeenRegion, ledger: Offsets) -> Lag:
     known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
     worst = max(known, key=lambda one: one.lag or 0)
     oldest = oldest_age(logs.broker, known, int(time() * 1000))
-    found = Lag(total(one.lag for one in known), str(worst.topic_partition), oldest)
+    lag, place = total(one.lag for one in known), str(worst.topic_partition)
+    found = Lag(lag, place, oldest, short=short(known))
     group = Group(logs.config, seen.pipeline.group)
     try:
         committed = group.committed(ledger)

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidemark.errors import Fenced, TidemarkError, by_code
 from tidemark.ledger.history import Standing
@@ -12,7 +12,7 @@ from tidemark.views.verdict import (
     RUN_NOT_DONE,
     Level,
     Verdict,
-    drifted,
+    at_rest,
     failed,
     has_failed,
     never_opened,
@@ -44,9 +44,13 @@ def verdict(
     problem: TidemarkError | None = None,
     lag: int | None = None,
     drifting: int | None = None,
+    short: Sequence[str] = (),
 ) -> Verdict:
-    """The worst of what is known; without what Kafka tells, lag and drift, nothing is behind."""
-    return worst(_verdicts(seen, standing, problem, lag, drifting))
+    """The worst of what is known; without what Kafka tells, lag and drift, nothing is behind.
+
+    `short` names the partitions whose log ends before the ledger's offset, if they are known.
+    """
+    return worst(_verdicts(seen, standing, problem, lag, drifting, short))
 
 
 def _verdicts(
@@ -55,6 +59,7 @@ def _verdicts(
     problem: TidemarkError | None,
     lag: int | None,
     drifting: int | None,
+    short: Sequence[str],
 ) -> Iterator[Verdict]:
     if seen.unread:
         yield _unread(seen.unread)
@@ -68,8 +73,8 @@ def _verdicts(
     else:
         yield from _of_ledger(seen, standing)
         yield from _waiting(seen, standing, lag)
-        if drifting and standing.state != "open":
-            yield drifted(drifting)
+        if standing.state != "open":
+            yield from at_rest(drifting, short, is_short=bool(short) or (lag or 0) < 0)
 
 
 def _unread(file: UnreadFile) -> Verdict:
@@ -133,7 +138,7 @@ def _is_newest(run: AirflowRun, standing: Standing | None) -> bool:
 
 def _waiting(seen: SeenRegion, standing: Standing, lag: int | None) -> Iterator[Verdict]:
     """Records that no run is going to read by itself; between two scheduled runs some wait."""
-    if not lag or standing.state == "open":
+    if lag is None or lag <= 0 or standing.state == "open":
         return
     if seen.is_paused:
         yield Verdict(Level.behind, f"{waiting(lag)}, and the DAG is paused.", "Unpause it.")

@@ -43,7 +43,7 @@ class PartitionStatus:
 
     @property
     def lag(self) -> int | None:
-        """Offsets that the ledger has not passed."""
+        """Offsets that the ledger has not passed; below 0 where the log ends before its offset."""
         return None if self.end is None else self.end - self.ledger
 
     @property
@@ -127,6 +127,16 @@ class RegionStatus:
     def drifting(self) -> int:
         """Partitions whose offset in Kafka is not the ledger's."""
         return sum(partition.drift != 0 for partition in self.partitions)
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """Partitions whose log ends before the ledger's offset."""
+        return short(self.partitions)
+
+
+def short(partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
+    """Those whose log ends before the ledger's offset: Kafka has lost what was read, or more."""
+    return tuple(str(one.topic_partition) for one in partitions if (one.lag or 0) < 0)
 
 
 def total(numbers: Iterable[int | None]) -> int | None:
@@ -306,7 +316,7 @@ def oldest_times(
     broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int
 ) -> dict[TopicPartition, int]:
     """Where there is a lag, the time (ms) of the first unread record, if it is known."""
-    behind = {one.topic_partition: one.ledger for one in partitions if one.lag}
+    behind = {one.topic_partition: one.ledger for one in partitions if (one.lag or 0) > 0}
     return oldest_unread(
         lambda times: broker.first_since(times, OLDEST_SECONDS), behind, now_ms, OLDEST_SECONDS
     )

@@ -3,14 +3,14 @@
 Here by what ledger and Kafka tell; who knows more, as the pages do of Airflow, adds to it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tidemark.errors import Refused, RunNotDone, by_code
+from tidemark.errors import DataLost, Refused, RunNotDone, by_code
 from tidemark.model.plain import amount
-from tidemark.views.status import RegionStatus
+from tidemark.views.status import RegionStatus, brief
 
 
 class Level(StrEnum):
@@ -98,8 +98,8 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     known = "not known" if found.lag is None else amount(found.lag, "offset")
     left = f"the lag is {known}"
     yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
-    if found.drifting and not found.is_open:
-        yield drifted(found.drifting)
+    if not found.is_open:
+        yield from at_rest(found.drifting, found.short, is_short=bool(found.short))
 
 
 def never_opened(lag: int | None) -> Verdict:
@@ -150,6 +150,24 @@ def failed(run_id: str, reason: str, error: TaskError = RUN_NOT_DONE) -> Verdict
     where = f" in the task {task}" if task else ""
     sentence = f"The newest run failed{where} ({run_id}): {reason}"
     return Verdict(Level.red, sentence, remedy(code), code)
+
+
+def at_rest(drifting: int | None, short: Sequence[str], *, is_short: bool) -> Iterator[Verdict]:
+    """Of a region at rest, by what Kafka tells; `short` names partitions, if they are known."""
+    if is_short:
+        yield log_is_short(short)
+    if drifting:
+        yield drifted(drifting)
+
+
+def log_is_short(places: Sequence[str]) -> Verdict:
+    """Of a region at rest whose ledger is ahead of Kafka, in these partitions if they are known.
+
+    After another leader was elected it may be so for a moment, which is why a run looks again.
+    """
+    log = f"the log of {brief(places)}" if places else "a log"
+    sentence = f"In Kafka {log} ends before the ledger's offset."
+    return Verdict(Level.red, sentence, remedy(DataLost.code), DataLost.code)
 
 
 def drifted(drifting: int) -> Verdict:
