@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from tidemark.errors import DataLost
-from tidemark.views.status import PartitionStatus, RegionStatus
+from tidemark.model.output import Topics
+from tidemark.views.status import OutputStatus, PartitionStatus, RegionStatus
 from tidemark.views.verdict import Level, verdict_of
 
 SHORT = PartitionStatus("t", 1, 10, 10, 9)
+OUT = Topics("out", "letters")
 LONG = PartitionStatus("t", 0, 10, 10, 500)
 
 
@@ -27,6 +29,12 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status(partitions=(SHORT,)), Level.red),
         (status(partitions=(SHORT, LONG)), Level.red),
         (status("open", partitions=(SHORT, LONG)), Level.running),
+        (status(output=OutputStatus(OUT, 7, 0, 0)), Level.well),
+        (status(output=OutputStatus(OUT, 5, 2, 3)), Level.behind),
+        (status("open", output=OutputStatus(OUT, 5, 2, 3)), Level.running),
+        (status(kafka=None, output=OutputStatus(OUT, None)), Level.red),
+        (status("open", output=OutputStatus(OUT, None)), Level.running),
+        (status(head_seq=0, output=OutputStatus(OUT, None)), Level.well),
         (status("reset"), Level.well),
         (status(kafka=8), Level.behind),
         (status(kafka=None), Level.behind),
@@ -61,6 +69,21 @@ def test_a_log_that_ends_before_the_ledgers_offset_is_named_as_lost_data() -> No
     found = verdict_of(status(partitions=(SHORT, LONG)))
     assert found.sentence == "In Kafka the log of t[1] ends before the ledger's offset."
     assert (found.code, found.remedy) == ("DATA_LOST", DataLost.hint)
+
+
+def test_an_output_that_kafka_does_not_know_is_for_a_person_to_say() -> None:
+    """A mirror, which mends what differs in the offsets, would refuse."""
+    found = verdict_of(status(kafka=None, output=OutputStatus(OUT, None)))
+    assert found.sentence == "What was sent to topics out and letters is not known."
+    assert found.code == "REFUSED"
+    assert "output.resume_after" in found.remedy
+
+
+@pytest.mark.parametrize(("batches", "told"), [(1, "1 batch is"), (2, "2 batches are")])
+def test_what_is_published_and_not_sent_is_told(batches: int, told: str) -> None:
+    found = verdict_of(status(output=OutputStatus(OUT, 5, batches, 3)))
+    assert found.sentence == f"{told} published and not sent."
+    assert "tidemark mirror" in found.remedy
 
 
 def test_what_waits_at_rest_is_told() -> None:

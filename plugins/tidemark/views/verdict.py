@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidemark.errors import DataLost, Refused, RunNotDone, by_code
 from tidemark.model.plain import amount
-from tidemark.views.status import RegionStatus, brief
+from tidemark.views.status import OutputStatus, RegionStatus, brief
 
 
 class Level(StrEnum):
@@ -100,6 +100,27 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
     if not found.is_open:
         yield from at_rest(found.drifting, found.short, is_short=bool(found.short))
+        if found.output and found.head_seq:
+            yield from _of_output(found.output)
+
+
+def _of_output(output: OutputStatus) -> Iterator[Verdict]:
+    """Of a region at rest that has published."""
+    if output.sent_seq is None:
+        yield Verdict(
+            Level.red,
+            f"What was sent to {output.topics.named} is not known.",
+            "Say in the file what was, by `output.resume_after`, or by `output.start` if nothing"
+            " ever was, and start a run: see docs/output.md.",
+            Refused.code,
+        )
+    if output.unsent_batches:
+        are = "is" if output.unsent_batches == 1 else "are"
+        yield Verdict(
+            Level.behind,
+            f"{amount(output.unsent_batches, 'batch')} {are} published and not sent.",
+            "`tidemark mirror` sends what is left; the next run does so too.",
+        )
 
 
 def never_opened(lag: int | None) -> Verdict:
