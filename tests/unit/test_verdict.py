@@ -33,6 +33,7 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status(output=OutputStatus(OUT, 5, 2, 3)), Level.behind),
         (status("open", output=OutputStatus(OUT, 5, 2, 3)), Level.running),
         (status(kafka=None, output=OutputStatus(OUT, None)), Level.red),
+        (status(output=OutputStatus(OUT, None, is_said=True)), Level.well),
         (status("open", output=OutputStatus(OUT, None)), Level.running),
         (status(head_seq=0, output=OutputStatus(OUT, None)), Level.well),
         (status("reset"), Level.well),

@@ -249,6 +249,9 @@ class OutputStatus:
     """What these will send."""
     withheld_seqs: tuple[int, ...] = ()
     """Batches that a person has withheld: the topic has none of their rows."""
+    is_said: bool = False
+    """Where the offsets do not say what was sent, the pipeline file does: by start or resume_after.
+    """
 
 
 def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> OutputStatus | None:
@@ -263,7 +266,8 @@ def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> Outp
         return None
     marks = region.group.sent(asked)
     if len(marks) != 1:
-        return OutputStatus(output.topics, None)
+        is_said = output.start is not None or output.resume_after is not None
+        return OutputStatus(output.topics, None, is_said=is_said)
     [sent] = marks
     with autocommit(region.ledger.engine) as cursor:
         found = unsent(cursor, region.name, region.pipeline.sent_parts, sent.seq)

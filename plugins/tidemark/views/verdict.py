@@ -106,7 +106,7 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
 
 def _of_output(output: OutputStatus) -> Iterator[Verdict]:
     """Of a region at rest that has published."""
-    if output.sent_seq is None:
+    if output.sent_seq is None and not output.is_said:
         yield Verdict(
             Level.red,
             f"What was sent to {output.topics.named} is not known.",
