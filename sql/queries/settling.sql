@@ -88,7 +88,7 @@ INSERT INTO tidemark.runs
 VALUES (%(region)s, %(epoch)s, %(run_id)s, %(opening)s, %(max_records)s, %(max_bytes)s, %(max_batches)s,
         %(max_seconds)s, %(in_flight)s, %(dead_letters_max_ratio)s, %(dead_letters_max_count)s, %(backlog)s, %(overrides)s, %(remarks)s)
 
--- name: write_targets
+-- name: write_target_offsets
 -- A run drains up to these and stops.
 INSERT INTO tidemark.run_targets (region, epoch, topic, partition, target_offset, high_watermark, stable_since)
 SELECT %(region)s, %(epoch)s, t.topic, t.partition, t.target_offset, t.high_watermark,

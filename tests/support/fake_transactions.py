@@ -89,7 +89,7 @@ class FakeSettling(Transaction, NoRewinds):
     def log_ends(self) -> dict[Any, Any]:
         return {}
 
-    def write_targets(self, epoch: int, facts: Facts, stuck: object) -> None:
+    def write_target_offsets(self, epoch: int, facts: Facts, stuck: object) -> None:
         assert self.tables.run
         ends = tuple(facts.ends[one] for one in offsets_of(self.tables.offsets))
         self._set(run=(*self.tables.run[:3], ends))

@@ -101,7 +101,7 @@ class Settling:
         return Json(dict(self.key_forms(table, known.key_forms)) if known else {})
 
     def write_run(self, epoch: int, run: NewRun) -> None:
-        """Write the run; `write_targets` writes its target offsets."""
+        """Write the run; `write_target_offsets` writes its target offsets."""
         bounds = run.bounds
         self._run(
             "write_run",
@@ -129,13 +129,13 @@ class Settling:
         self._run("log_ends")
         return {TopicPartition(r[0], r[1]): LogEnd(*r[2:]) for r in self.cursor.fetchall()}
 
-    def write_targets(
+    def write_target_offsets(
         self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
     ) -> None:
         """Write the run's target offsets and high watermarks; `stuck` is that of `stuck_since`."""
         targets = facts.ends
         self._run(
-            "write_targets",
+            "write_target_offsets",
             epoch=epoch,
             topics=[partition.topic for partition in targets],
             partitions=[partition.partition for partition in targets],

@@ -7,7 +7,7 @@ A partition that lost something ends its history; a new one begins where it can.
 that does not stop it, and that a person should know, is a remark.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -95,7 +95,7 @@ class OpenRequest:
             Refused: the runs before were reset too often, or the configuration has changed.
             DataLost: Kafka no longer holds what the ledger needs.
         """
-        known = self._read(tx)
+        known = self._partitions_read(tx)
         self._check_epoch(tx.state)
         self._check_resets(tx.state)
         check_targets(tx.state, self.targets)
@@ -113,34 +113,46 @@ class OpenRequest:
         lack for it; the run and its target offsets.
         """
         stuck = stuck_since(self.facts, tx.log_ends())
-        remarks = [
-            *self.spent(),
-            *self.remarks,
-            *_restored(tx.state, self.mirrored),
-            *(f"accepted: {one}" for one in self._changes(tx)),
-            *_hanging(self.facts, stuck),
-        ]
         is_first = not tx.partitions()
-        if ACCEPT_DATA_LOSS in self.overrides:
-            remarks += _end_lost(tx, epoch, self._read(tx), self.facts)
-            remarks += _end_left(tx, epoch, self.facts)
+        remarks = [*self._to_tell(tx, stuck), *self._end_broken(tx, epoch)]
         known = tx.partitions()
-        # Partitions that appear later start at the beginning, whatever the start position was.
-        positions = self.facts.starts if is_first else self.facts.log_starts
-        initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
+        initial = self._initial_offsets(known, is_first=is_first)
         remarks += () if is_first else _deleted_before_first_read(initial)
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         if self.fit_tables:
             self.fit_tables(tx)
         stand = _next_offsets(known) | initial
-        facts = self.facts
-        if self.is_over:
-            facts = replace(facts, ends={tp: min(end, stand[tp]) for tp, end in facts.ends.items()})
-        tx.write_run(epoch, self._run(self._backlog(stand, facts.ends), remarks))
-        tx.write_targets(epoch, facts, stuck)
+        facts = self._ending_at(stand) if self.is_over else self.facts
+        tx.write_run(epoch, self._new_run(self._backlog(stand, facts.ends), remarks))
+        tx.write_target_offsets(epoch, facts, stuck)
 
-    def _run(self, backlog: int, remarks: Iterable[str]) -> NewRun:
+    def _to_tell(self, tx: Settling, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
+        """What does not stop the open, and a person should know."""
+        yield from self.spent()
+        yield from self.remarks
+        yield from _restored(tx.state, self.mirrored)
+        yield from (f"accepted: {one}" for one in self._changes(tx))
+        yield from _hanging(self.facts, stuck)
+
+    def _end_broken(self, tx: Settling, epoch: int) -> list[str]:
+        """End the histories that an accepted loss broke; name each."""
+        if ACCEPT_DATA_LOSS not in self.overrides:
+            return []
+        ended = _end_lost(tx, epoch, self._partitions_read(tx), self.facts)
+        return [*ended, *_end_left(tx, epoch, self.facts)]
+
+    def _initial_offsets(self, known: Collection[TopicPartition], *, is_first: bool) -> Offsets:
+        """Where new partitions begin: those that appear later at their beginning, always."""
+        positions = self.facts.starts if is_first else self.facts.log_starts
+        return {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
+
+    def _ending_at(self, stand: Offsets) -> Facts:
+        """Kafka's facts, with no log that ends behind where the ledger stands."""
+        ends = {tp: min(end, stand[tp]) for tp, end in self.facts.ends.items()}
+        return replace(self.facts, ends=ends)
+
+    def _new_run(self, backlog: int, remarks: Iterable[str]) -> NewRun:
         return NewRun(
             run_id=self.run_id,
             uuid=self.uuid,
@@ -165,7 +177,7 @@ class OpenRequest:
                 " not get it again. To give it once more, start a new run"
             )
 
-    def _read(self, tx: LedgerRegion) -> dict[TopicPartition, Partition]:
+    def _partitions_read(self, tx: LedgerRegion) -> dict[TopicPartition, Partition]:
         """The known partitions of the topics that this run reads."""
         left = self.facts.unsubscribed
         return {tp: p for tp, p in tx.partitions().items() if tp.topic not in left}
