@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ SCHEMA = pa.schema(
         ("kafka_offset", pa.int64()),
     ]
 )
-Change = tuple[int | str | None, str | None]
+Change = tuple[int | str | datetime | None, str | None]
 """A key and its word; None deletes it."""
 
 

@@ -268,7 +268,7 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
     for name, table in region.pipeline.tables.items():
         found = region.ledger.target_oid(table)
         oid = state.targets[name].oid if name in state.targets else None
-        if found is not None and found != (oid or found):
+        if found is not None and oid is not None and found != oid:
             raise RewindIntoOtherTable(
                 region=region.name, table=table, published_oid=oid, oid=found
             )
@@ -364,18 +364,13 @@ def reset_region(
         seen, report = dry_run(region)
         if not apply:
             return report
-        run = region.ledger.run_of(region.name, run_id) if run_id else None
-        if run_id and run is None:
-            raise ResetOfNoRun(region=region.name, run_id=run_id)
-        epoch = run.epoch if run else None
-        gone = topics_gone(region, report.offsets)
         request = ResetRequest(
             who=who,
             why=why,
             run_id=run_id,
-            epoch=epoch,
+            epoch=_epoch_of(region, run_id),
             mirrored=seen.mirrored,
-            gone=gone,
+            gone=topics_gone(region, report.offsets),
             request_id=request_id,
             is_cancelled=is_cancelled,
         )
@@ -385,6 +380,15 @@ def reset_region(
             raise ResetOvertaken(cause=str(error)) from error
         region.ledger.finish_reset(region.name, settled.epoch)
         return completed(region, report, settled)
+
+
+def _epoch_of(region: Region, run_id: str | None) -> int | None:
+    """The epoch of the run that is reset; None for a reset by hand."""
+    if not run_id:
+        return None
+    if (run := region.ledger.run_of(region.name, run_id)) is None:
+        raise ResetOfNoRun(region=region.name, run_id=run_id)
+    return run.epoch
 
 
 def _reset(region: Region, request: ResetRequest) -> Settled:

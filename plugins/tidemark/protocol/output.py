@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets, without
-from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent, SentSeqs, Unsent
+from tidemark.model.output import NOTHING_SENT, OutputHistory, OutputRecord, Sent, SentSeqs, Unsent
 from tidemark.protocol.changes import differing
 from tidemark.protocol.errors import (
     MirrorEpochPassed,
@@ -142,30 +142,38 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     """Go on after the batch that a person named, if nothing speaks against it."""
     seq, history = output.resume_after or 0, snapshot.history()
     found = snapshot.newest_up_to(seq)
-    is_oldest = seq == max(history.oldest_seq - 1, 0)
-    at_least = history.sent_seq or 0
-    # The newest batches may have sent no record.
-    is_known = seq == at_least and (held or 0) <= seq
-    fault: ResumeFault
-    if held is not None and held != seq and not is_known and not (is_oldest and held < seq):
-        fault = "held"
-    elif seq < at_least:
-        fault = "sent"
-    elif seq < history.oldest_seq - 1:
-        fault = "pruned"
-    elif held is None and found.seq != seq and not is_oldest and not is_known:
-        fault = "unknown"
-    else:
-        return found
-    raise OutputResumeAfterWrong(
-        region=region,
-        seq=seq,
-        fault=fault,
-        topics=output.topics,
-        held=held,
-        sent_seq=at_least,
-        oldest_seq=history.oldest_seq,
-    )
+    if fault := _resume_fault(seq, found.seq, held, history):
+        raise OutputResumeAfterWrong(
+            region=region,
+            seq=seq,
+            fault=fault,
+            topics=output.topics,
+            held=held,
+            sent_seq=history.sent_seq or 0,
+            oldest_seq=history.oldest_seq,
+        )
+    return found
+
+
+def _resume_fault(
+    seq: int, newest: int, held: int | None, history: OutputHistory
+) -> ResumeFault | None:
+    """What speaks against this batch as the newest one that was sent.
+
+    `newest` is the newest batch up to it; `held` the newest batch that the topics hold.
+    """
+    sent_seq, pruned_seq = history.sent_seq or 0, max(history.oldest_seq - 1, 0)
+    # The newest batch may have sent no record; what is pruned can't be looked up.
+    needs_no_record = seq in (sent_seq, pruned_seq)
+    if held is not None and held != seq and not (needs_no_record and held < seq):
+        return "held"
+    if seq < sent_seq:
+        return "sent"
+    if seq < pruned_seq:
+        return "pruned"
+    if held is None and newest != seq and not needs_no_record:
+        return "unknown"
+    return None
 
 
 def _first(region: str, output: Output, snapshot: Snapshot) -> Sent:

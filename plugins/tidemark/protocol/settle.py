@@ -4,7 +4,8 @@ Open, reset and rewind are this one function with different requests; a replay a
 begin with it.
 """
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tidemark import failpoints
@@ -16,7 +17,7 @@ from tidemark.errors import (
     TargetRefused,
     TidemarkError,
 )
-from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen
+from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen, WithholdOvertaken
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Group, Ledger, PublishedRows
@@ -90,16 +91,28 @@ def rewind(
         Superseded: another open or reset came between 1 and 3; nothing was removed.
         TargetRefused: the target keeps its rows, or is another table.
     """
-    try:
+    with finishing(ledger, region, request, RewindOvertaken):
         settled = settle(ledger, group, region, request)
         _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
+    failpoints.hit("rewind.done")
+    return settled
+
+
+@contextmanager
+def finishing(
+    ledger: Ledger,
+    region: str,
+    request: RewindRequest | WithholdRequest,
+    overtaken: type[RewindOvertaken | WithholdOvertaken],
+) -> Iterator[None]:
+    """Whoever is fenced within was overtaken; a COMMIT without an answer is looked up."""
+    try:
+        yield
     except Fenced as error:
-        raise RewindOvertaken(region=region) from error
+        raise overtaken(region=region) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":
             raise SettleDidNotHappen(region=region, cause=str(error)) from error
-    failpoints.hit("rewind.done")
-    return settled
 
 
 def _decide(ledger: Ledger, region: str, request: Request) -> Settled:

@@ -11,11 +11,9 @@ If it crashes: before the COMMIT of 2 nothing is withheld; after it every mirror
 """
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown
 from tidemark.model.offsets import without
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
-    SettleDidNotHappen,
     WithholdOvertaken,
     WithholdSentUnknown,
 )
@@ -23,7 +21,7 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Group, Ledger
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import WithholdRequest
-from tidemark.protocol.settle import Settled, settle
+from tidemark.protocol.settle import Settled, finishing, settle
 
 
 def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest) -> Settled:
@@ -34,14 +32,9 @@ def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest
             and the text says which: this one is withheld then.
         Superseded: another open or reset came before 2; nothing was withheld.
     """
-    try:
+    with finishing(ledger, region, request, WithholdOvertaken):
         settled = settle(ledger, group, region, request)
         _withhold(ledger, group, region, settled.epoch, request)
-    except Fenced as error:
-        raise WithholdOvertaken(region=region) from error
-    except OutcomeUnknown as error:
-        if ledger.reset_state(request.uuid, region) != "finished":
-            raise SettleDidNotHappen(region=region, cause=str(error)) from error
     failpoints.hit("withhold.done")
     mirror(ledger, group, region, settled.epoch, gone=request.gone)
     return settled
