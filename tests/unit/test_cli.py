@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, FolderWithoutPipeline, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
-from tidemark.cli.output import cut, print_table, text_of
+from tidemark.cli.output import cut, print_json, print_table, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY, Attempt
@@ -399,6 +400,12 @@ def test_json_has_only_its_own_types() -> None:
         "bytes": "AA==",
         "tuple": [None, True, 1.5],
     }
+
+
+def test_numbers_that_json_lacks_are_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"rows": [{"a": nan, "b": (inf, -inf), "c": 0.5}]})
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == {"rows": [{"a": "NaN", "b": ["Infinity", "-Infinity"], "c": 0.5}]}
 
 
 def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:

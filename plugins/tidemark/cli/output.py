@@ -99,7 +99,7 @@ def cut(text: str, length: int) -> str:
 
 def print_json(value: object) -> None:
     """The value alone stands on stdout, as one JSON document in ASCII."""
-    typer.echo(json.dumps(plain(value), indent=1))
+    typer.echo(json.dumps(plain(value), indent=1, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -4,13 +4,14 @@ import base64
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from math import isfinite, isnan
 from typing import Any
 
 
 def plain(value: object) -> Any:
     """The value in JSON's own types; dataclasses by their fields, bytes as base64.
 
-    Keys are texts, so offsets are found by `topic[0]`.
+    Keys are texts, so offsets are found by `topic[0]`; so are the numbers that JSON lacks.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
@@ -21,8 +22,15 @@ def plain(value: object) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(one) for one in value]
     if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+        return number(value)
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def number(value: Any) -> Any:
+    """The value; of NaN and the infinities, which JSON lacks, their names as Postgres has them."""
+    if not isinstance(value, float) or isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def amount(count: int, one: str) -> str:

@@ -12,7 +12,6 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC
 from itertools import islice
-from math import isfinite, isnan
 from typing import Any, NoReturn
 
 import msgspec
@@ -26,6 +25,7 @@ from pgpq import ArrowToPostgresBinaryEncoder
 from psycopg2 import sql
 
 from tidemark.model.batch import DeadLetter, Staging
+from tidemark.model.plain import number
 from tidemark.postgres.errors import StagingDiscarded
 from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging._row_errors import CopyFellShort, DateHasNoJson, ValueUnstorable
@@ -157,7 +157,7 @@ def _read(array: pa.Array) -> list[Any]:
 def _conversion(kind: pa.DataType) -> Conversion | None:
     """The function that makes a value of this type valid in JSON; None if none is needed."""
     if pa.types.is_floating(kind):
-        return _number
+        return number
     if pa.types.is_timestamp(kind) and kind.tz:
         return lambda value: value.astimezone(UTC)
     if pa.types.is_map(kind):
@@ -198,12 +198,6 @@ def _of_map(key: Conversion, item: Conversion) -> Conversion:
 
 def _name(key: Any) -> str:
     return key if isinstance(key, str) else _ENCODER.encode(key).decode().strip('"')
-
-
-def _number(value: Any) -> Any:
-    if not isinstance(value, float) or isfinite(value):
-        return value
-    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _unchanged(value: Any) -> Any:
