@@ -330,6 +330,29 @@ def test_transforms_are_found_from_any_folder(
     del sys.modules["of_orders"]
 
 
+NOISY = """
+import ctypes, subprocess, sys
+print("a module", flush=True)
+sys.__stdout__.write("its log")
+subprocess.run(["echo", "a child"], check=True)
+ctypes.CDLL(None).puts(b"a library")
+transform = print
+"""
+
+
+def test_json_is_alone_on_stdout_whatever_a_transform_prints(dags: Path) -> None:
+    """What a library in C has printed is written when the process ends."""
+    (dags / "noisy.py").write_text(NOISY)
+    file = dags / "orders.yaml"
+    file.write_text(f"{file.read_text()}transform: noisy:transform\n")
+    program = [sys.executable, "-m", "tidemark", "check", str(file), "--no-spark", "-o", "json"]
+    told = subprocess.run(program, capture_output=True, text=True, check=False)
+    found = json.loads(told.stdout)
+    assert (told.returncode, found["region"]) == (1, "orders")
+    for one in ("a module", "its log", "a child", "a library"):
+        assert one in told.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

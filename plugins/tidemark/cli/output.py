@@ -6,12 +6,14 @@ Progress goes to stderr, where a person looks; nothing of it where stderr is a f
 import inspect
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -41,7 +43,34 @@ _ASKED = "tidemark.output"
 
 def _remembered(context: typer.Context, output: ResultFormat) -> ResultFormat:
     context.meta[_ASKED] = output
+    if output is ResultFormat.json and sys.stdout and not context.resilient_parsing:
+        context.find_root().with_resource(_stdout_of_answer())
     return output
+
+
+_answer: ContextVar[TextIO | None] = ContextVar("_answer", default=None)
+"""Stdout as it was, for the answer alone."""
+
+
+@contextmanager
+def _stdout_of_answer() -> Iterator[None]:
+    """Inside, only the answer goes to stdout; what transforms and libraries print, to stderr."""
+    token = _answer.set(_own_stdout())
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answer.reset(token)
+
+
+def _own_stdout() -> TextIO:
+    """Where stdout led; of the process itself, children and C code write to stderr from now on."""
+    sys.stdout.flush()
+    if sys.stdout is not sys.__stdout__ or sys.stderr is None:
+        return sys.stdout
+    own = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # for good: C code may write its buffer when the process ends
+    return own
 
 
 def is_json(context: typer.Context) -> bool:
@@ -99,7 +128,8 @@ def cut(text: str, length: int) -> str:
 
 def print_json(value: object) -> None:
     """The value alone stands on stdout, as one JSON document in ASCII."""
-    typer.echo(json.dumps(plain(value), indent=1, allow_nan=False))
+    text = json.dumps(plain(value), indent=1, allow_nan=False)
+    typer.echo(text, file=_answer.get())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
