@@ -253,6 +253,19 @@ def test_nobody_takes_a_dry_replay_for_one() -> None:
     assert refused[-1] == "  refused     not at rest"
 
 
+def test_a_replay_that_finds_nothing_is_not_told_as_a_dry_run() -> None:
+    """It may have been ordered."""
+    from tidemark.admin.replay_report import report_of
+    from tidemark.airflow.results import replay_log
+    from tidemark.cli.replay import _lines
+
+    report = report_of(OF_DEAD_LETTERS | {"chosen": 0, "replayed": 0, "kept": {}})
+    lines = ["  chosen      0 dead letters", "  decodable   0"]
+    log, printed = [*replay_log(report)], [*_lines(report)]
+    assert log == ["NOTHING TO REPLAY: replay of dead letters, region flights", *lines]
+    assert printed == ["region flights: replay of dead letters, nothing to replay", *lines]
+
+
 def test_the_command_line_takes_what_the_form_can_say() -> None:
     """B14: each option exists."""
     from tidemark.airflow.manual import OPTIONS, PROGRAM

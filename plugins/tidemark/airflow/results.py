@@ -90,7 +90,10 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
 def replay_log(report: AnyReplay) -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
     what = f"replay of {replayed(report)}, region {report.region}"
-    yield f"DONE: {what}" if report.applied else f"DRY RUN: {what}. NOTHING WAS CHANGED"
+    if report.is_empty:
+        yield f"NOTHING TO REPLAY: {what}"
+    else:
+        yield f"DONE: {what}" if report.applied else f"DRY RUN: {what}. NOTHING WAS CHANGED"
     yield from replay_lines(report)
     if not (report.applied or report.refused or report.is_empty):
         yield "To do it, trigger the DAG again with Apply switched on"

@@ -104,8 +104,9 @@ def replay(
 
 
 def _lines(report: AnyReplay) -> Iterator[str]:
-    dry = "" if report.applied else ", dry run"
-    yield f"region {report.region}: replay of {replayed(report)}{dry}"
+    undone = ", nothing to replay" if report.is_empty else ", dry run"
+    done = "" if report.applied else undone
+    yield f"region {report.region}: replay of {replayed(report)}{done}"
     yield from replay_lines(report)
     if report.refused:
         yield "nothing was written, and --apply would be refused"
