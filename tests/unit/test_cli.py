@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, FolderWithoutPipeline, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
+from tidemark.cli.order import whoami
 from tidemark.cli.output import cut, print_json, print_table, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
@@ -429,6 +430,19 @@ def test_numbers_that_json_lacks_are_their_names(capsys: pytest.CaptureFixture[s
     print_json({"rows": [{"a": nan, "b": (inf, -inf), "c": 0.5}]})
     shown = capsys.readouterr().out
     assert json.loads(shown) == {"rows": [{"a": "NaN", "b": ["Infinity", "-Infinity"], "c": 0.5}]}
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_who_has_no_name_is_told_by_the_uid(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """As in a container that runs as any uid; Python 3.13 raises another error than before."""
+
+    def nameless() -> str:
+        raise error
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert whoami().startswith(f"uid {os.getuid()}@")
 
 
 def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:

@@ -1,6 +1,7 @@
 """What commands that change a region ask of a person: whether to do it, why, and who says so."""
 
 import getpass
+import os
 import socket
 from typing import Annotated
 
@@ -22,4 +23,11 @@ def order_of(why: str, *, apply: bool) -> Order | None:
 
 def whoami() -> str:
     """The user and the machine."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's uid may have no name: OSError from Python 3.13 on
+        return f"uid {os.getuid()}"
