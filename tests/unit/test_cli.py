@@ -432,6 +432,22 @@ def test_numbers_that_json_lacks_are_their_names(capsys: pytest.CaptureFixture[s
     assert json.loads(shown) == {"rows": [{"a": "NaN", "b": ["Infinity", "-Infinity"], "c": 0.5}]}
 
 
+@pytest.mark.parametrize(
+    ("age", "case"),
+    [
+        ("36500d", "ConnectionNowhere"),
+        ("36501d", "PurgeWithoutAge"),
+        ("876001h", "PurgeWithoutAge"),
+        ("999999d", "PurgeWithoutAge"),
+    ],
+)
+def test_an_age_that_no_calendar_reaches_is_refused(
+    cli: CliRunner, dags: Path, age: str, case: str
+) -> None:
+    command = ["dead-letters", "orders", "--purge", "--older-than", age, "-o", "json"]
+    assert json.loads(cli.invoke(app, command).stdout)["error"]["case"] == case
+
+
 @pytest.mark.parametrize("error", [KeyError, OSError])
 def test_who_has_no_name_is_told_by_the_uid(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]

@@ -53,6 +53,7 @@ OlderThan = Annotated[
 
 _AGE = re.compile(r"([0-9]{1,6})([dh])")
 _UNITS = {"d": "days", "h": "hours"}
+_MOST = timedelta(days=36_500)
 
 
 def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, apply: bool) -> None:
@@ -100,7 +101,10 @@ def _age(text: str | None) -> timedelta:
     found = _AGE.fullmatch(text or "")
     if not found:
         raise PurgeWithoutAge(given=text)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if age > _MOST:
+        raise PurgeWithoutAge(given=text)
+    return age
 
 
 def _print(report: "PurgeReport") -> None:
