@@ -448,6 +448,17 @@ def test_an_age_that_no_calendar_reaches_is_refused(
     assert json.loads(cli.invoke(app, command).stdout)["error"]["case"] == case
 
 
+@pytest.mark.parametrize("of_list", [("--limit", "5"), ("--raw",)])
+@pytest.mark.parametrize("other", [("--export", "f"), ("--purge", "--older-than", "1d", "--apply")])
+def test_what_bounds_the_list_bounds_neither_purge_nor_export(
+    cli: CliRunner, dags: Path, of_list: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    told = cli.invoke(app, ["dead-letters", "orders", *other, *of_list, "-o", "json"])
+    error = json.loads(told.stdout)["error"]
+    assert (told.exit_code, error["case"]) == (2, "OptionsClash")
+    assert error["fields"]["options"] == [of_list[0], other[0]]
+
+
 @pytest.mark.parametrize("error", [KeyError, OSError])
 def test_who_has_no_name_is_told_by_the_uid(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]

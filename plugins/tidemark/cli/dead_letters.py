@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,14 +57,27 @@ _UNITS = {"d": "days", "h": "hours"}
 _MOST = timedelta(days=36_500)
 
 
-def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, apply: bool) -> None:
-    """Refuse options that would be passed over: an export removes nothing.
+def refuse_mixed(
+    export: Path | None,
+    older_than: str | None,
+    limit: int | None,
+    *,
+    raw: bool,
+    purge: bool,
+    apply: bool,
+) -> None:
+    """Refuse options that would be passed over: an export removes nothing, and takes all.
 
     Raises:
         InvalidSettings: names them.
     """
     if purge and export:
         raise OptionsClash(options=("--export", "--purge"), order="export first, then purge")
+    of_list = {"--limit": limit is not None, "--raw": raw}
+    others = {"--export": export is not None, "--purge": purge}
+    for one, other in product(of_list, others):
+        if of_list[one] and others[other]:
+            raise OptionsClash(options=(one, other))
     given = {"--older-than": older_than is not None, "--apply": apply}
     lone = tuple(name for name, is_given in given.items() if is_given)
     if lone and not purge:
@@ -122,12 +136,16 @@ def _print(report: "PurgeReport") -> None:
         print_line(DRY)
 
 
+SHOWN = 20
 SHOWN_CHARS = 60
 
 
 def dead_letters(
     region: RegionName,
-    limit: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=10**9, help=f"How many, from the newest; {SHOWN} by default."),
+    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Show keys, values, headers whole.")] = False,
     reason: Reasons = None,
     since: Since = None,
@@ -172,7 +190,7 @@ def dead_letters(
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
     meant = dead_letter_filter(reason, since, until, partition)
-    refuse_mixed(export, older_than, purge=purge, apply=apply)
+    refuse_mixed(export, older_than, limit, raw=raw, purge=purge, apply=apply)
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)
     if export:
@@ -182,7 +200,8 @@ def dead_letters(
         purge_them(pipeline, meant, older_than, why, output, apply=apply)
         return
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        found = LedgerQueries(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)
+        queries = LedgerQueries(the_region.ledger.engine)
+        found = queries.dead_letters(pipeline.region, limit or SHOWN, meant)
     such = "such " if any((reason, since, until, partition)) else ""
     if output is ResultFormat.json:
         print_json([_shape(one) for one in found])
