@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -20,9 +22,10 @@ from tidemark.cli.order import whoami
 from tidemark.cli.output import cut, print_json, print_table, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY, Attempt, Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import inert, plain
+from tidemark.model.state import RegionState
 from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
@@ -163,6 +166,24 @@ def test_an_error_of_a_library_is_json_too(
     validate(["offsets"], found)
     assert (told.exit_code, found["error"]["code"]) == (1, "UNREACHABLE")
     assert found["error"]["fields"] == {"cause": "all are down"}
+
+
+def test_exported_offsets_stand_beside_their_own_seq_and_epoch(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run publishes between the look at the region and that at its checkpoint."""
+    published = Checkpoint("orders", epoch=5, seq=8, offsets={TopicPartition("t", 0): 80})
+    region = SimpleNamespace(
+        name="orders",
+        state=lambda: RegionState("orders", 4, 7, 8, cluster_id="c", group_id="orders"),
+        ledger=SimpleNamespace(merged_checkpoint=lambda name: published),
+        known_partitions=dict,
+    )
+    monkeypatch.setattr("tidemark.cli.offsets.connections_of", lambda pipeline: {})
+    monkeypatch.setattr("tidemark.cli.offsets.region_of", lambda *_: nullcontext(region))
+    found = json.loads(cli.invoke(app, ["offsets", "orders", "-o", "json"]).stdout)
+    validate(["offsets"], found)
+    assert (found["epoch"], found["seq"], found["offsets"][0]["offset"]) == (5, 8, 80)
 
 
 @pytest.mark.parametrize("output", ["table", "json"])

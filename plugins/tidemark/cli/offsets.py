@@ -20,6 +20,7 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.errors import Refused
 from tidemark.ledger.queries import LedgerQueries
+from tidemark.model.batch import Checkpoint
 from tidemark.model.plain import plain
 from tidemark.model.plan import MAX_BIGINT
 from tidemark.runs.region import facts_left, region_of
@@ -28,7 +29,7 @@ from tidemark.settings.exported import ExportedOffset, ExportedOffsets, read_exp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidemark.model.offsets import Offsets, TopicPartition
+    from tidemark.model.offsets import TopicPartition
     from tidemark.model.state import Partition, RegionState
     from tidemark.runs.region import Region
 
@@ -62,28 +63,27 @@ def offsets(
         raise OptionsClash(options=("--csv", "-o json"))
     pipeline = find_pipeline(region, pipelines)
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        state, found = the_region.state(), _offsets(the_region, at)
+        state, found = the_region.state(), _checkpoint(the_region, at)
         known = the_region.known_partitions()
-    rows = [(tp.topic, tp.partition, offset) for tp, offset in sorted(found.items())]
+    rows = [(tp.topic, tp.partition, offset) for tp, offset in sorted(found.offsets.items())]
     if csv:
         for row in rows:
             typer.echo(",".join(map(str, row)))
     elif output is ResultFormat.json:
-        seq = state.head_seq if at is None else at
-        print_json(_exported(state, seq, found, known).model_dump())
+        print_json(_exported(state, found, known).model_dump())
     else:
         print_table(("topic", "partition", "offset"), rows)
 
 
 def _exported(
-    state: "RegionState", seq: int, found: "Offsets", known: "Mapping[TopicPartition, Partition]"
+    state: "RegionState", found: Checkpoint, known: "Mapping[TopicPartition, Partition]"
 ) -> ExportedOffsets:
     return ExportedOffsets(
         region=state.region,
         group=state.group_id,
         cluster_id=state.cluster_id,
-        epoch=state.epoch,
-        seq=seq,
+        epoch=found.epoch,
+        seq=found.seq,
         offsets=tuple(
             ExportedOffset(
                 topic=at.topic,
@@ -91,29 +91,31 @@ def _exported(
                 partition=at.partition,
                 offset=to,
             )
-            for at, to in sorted(found.items())
+            for at, to in sorted(found.offsets.items())
         ),
     )
 
 
-def _offsets(region: "Region", at: int | None) -> "Offsets":
+def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
     """The merged checkpoint of the head, or the one that a rewind to that seq restores.
+
+    Epoch, seq and offsets of the head are of one snapshot: a run may publish meanwhile.
 
     Raises:
         Refused: there is no such checkpoint, or a rewind there is refused: not all that came after
             it can be read again.
     """
     if at is None:
-        return region.ledger.merged_checkpoint(region.name).offsets
+        return region.ledger.merged_checkpoint(region.name)
     if at and not LedgerQueries(region.ledger.engine).is_restorable(region.name, at):
         raise NoOffsetsAt(region=region.name, seq=at)
     facts = facts_left(region.broker, {place.topic for place in region.known_partitions()})
-    plan = region.ledger.rewind_plan(region.name, at)
+    plan, state = region.ledger.rewind_plan(region.name, at), region.state()
     try:
-        plan.check(region.state(), facts)
+        plan.check(state, facts)
     except Refused as error:
         raise OffsetsNotReadable(region=region.name, seq=at, cause=str(error)) from error
-    return plan.offsets
+    return Checkpoint(region.name, state.epoch, at, plan.offsets)
 
 
 def import_offsets(
