@@ -480,6 +480,36 @@ def test_what_bounds_the_list_bounds_neither_purge_nor_export(
     assert error["fields"]["options"] == [of_list[0], other[0]]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("reset", "orders"),
+        ("region", "rename", "orders", "new"),
+        ("region", "move", "orders"),
+        ("region", "drop", "orders"),
+        ("withhold", "orders", "3"),
+        ("mirror", "orders"),
+        ("dead-letters", "orders"),
+    ],
+    ids=" ".join,
+)
+def test_an_interrupted_command_says_what_may_stand(
+    cli: CliRunner, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Its COMMIT may have come before the signal."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    module = command[0].replace("-", "_")
+    monkeypatch.setattr(f"tidemark.cli.{module}.find_pipeline", interrupted)
+    told = cli.invoke(app, [*command])
+    assert (told.exit_code, told.stdout) == (130, "")
+    assert told.stderr.startswith("INTERRUPTED: ")
+    assert "before it was done" not in told.stderr
+    assert told.stderr.count("INTERRUPTED") == 1
+
+
 @pytest.mark.parametrize("error", [KeyError, OSError])
 def test_who_has_no_name_is_told_by_the_uid(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]

@@ -21,13 +21,24 @@ from tidemark.model.plain import inert
 INTERRUPTED = 130
 TERMINATED = 143
 
+WHOLE_OR_NOT = "it was done whole or not at all"
 
 ENDED = {
     "run": "what was published stays, and the next run goes on from there",
-    "reset": "it was done whole or not at all: `tidemark checkpoints`",
-    "replay": "it was done whole or not at all: `tidemark dead-letters`, `tidemark checkpoints`",
+    "reset": f"{WHOLE_OR_NOT}: `tidemark checkpoints`",
+    "replay": f"{WHOLE_OR_NOT}: `tidemark dead-letters`, `tidemark checkpoints`",
+    "rename": f"{WHOLE_OR_NOT}: `tidemark region actions`",
+    "move": f"{WHOLE_OR_NOT}: `tidemark region actions`",
+    "drop": f"{WHOLE_OR_NOT}: `tidemark region actions`",
+    "withhold": "the batch is withheld or not: `tidemark region actions`; the next run sends the"
+    " rest",
+    "mirror": "the ledger stands; `tidemark mirror` again, or the next run, brings Kafka to it",
+    "import-offsets": "the group has all of the offsets or none; the same again is no error",
+    "migrate": f"{WHOLE_OR_NOT}: `tidemark migrate` again tells",
+    "dead-letters": "an export is whole or not there; what a purge has removed is counted in"
+    " `tidemark region actions`",
 }
-"""What stands when a command was interrupted."""
+"""What stands when a command was interrupted: its COMMIT may have come first."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.naming import drop_region, move_region, rename_region
+from tidemark.cli.errors import Commands
 from tidemark.cli.faults import NameOfAnotherFile
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
@@ -274,6 +275,7 @@ def move(
 
 
 region = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     help="Regions: list, rename, move and drop them, and what was done to them.",
 )
