@@ -295,7 +295,7 @@ class Superseded(
 class Refused(
     TidemarkError,
     exit_code=16,
-    hint="The text says what would allow it.",
+    hint="Read the end of the message: it names the option or the change that allows it.",
     see="recovery.md#overrides",
 ):
     """An action is not allowed in this state.

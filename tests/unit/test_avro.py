@@ -287,7 +287,7 @@ def test_a_burst_of_unknown_ids_costs_a_bounded_number_of_requests() -> None:
     found = made.decode([*burst, *[framed(1, b"\2")] * FEW])
     assert (found.rows.num_rows, len(found.rejected)) == (FEW, 1000)
     assert {one.reason for one in found.rejected} == {Reason.UNKNOWN_SCHEMA}
-    assert "not asked for" in found.rejected[-1].detail
+    assert "not looked up" in found.rejected[-1].detail
     assert (known.asked[0], len(known.asked)) == (1, 1 + MOST_UNKNOWN)
     made.decode([*burst[-1:], framed(1, b"\2")])
     assert known.asked[-1] == burst_id(999)

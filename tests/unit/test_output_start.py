@@ -1,4 +1,4 @@
-"""Where an output goes on when Kafka does not tell what was sent."""
+"""Where an output goes on when the group's offsets do not say what was sent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

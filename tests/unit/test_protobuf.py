@@ -427,7 +427,7 @@ def test_a_burst_of_unknown_ids_hides_no_schema_that_more_values_have() -> None:
     places = [framed(9, b"", bytes([2, 2 * number])) for number in range(63)]
     found = read.decode([*places, *places, framed(2, b"", FIRST)])
     assert (len(found.rejected), known.asked.count(9)) == (127, 2)
-    assert "not asked for" not in found.rejected[-1].detail
+    assert "not looked up" not in found.rejected[-1].detail
 
 
 def test_tombstones_are_rows_in_their_place_when_asked_for() -> None:

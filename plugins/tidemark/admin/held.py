@@ -125,8 +125,8 @@ def _held(
     seconds = None if written is None else (written + retention.milliseconds) // 1000 - now
     if seconds is not None and seconds <= 0:
         faults.append(
-            f"{tp}@{start} is due for deletion for {-seconds} s, because retention.ms is"
-            f" {retention.milliseconds}: raise it first"
+            f"{tp}@{start} has been due for deletion for {-seconds} s (retention.ms is"
+            f" {retention.milliseconds}): raise retention.ms first"
         )
     return Held(tuple(faults), seconds)
 

@@ -95,13 +95,19 @@ def _refuse_used(region: Region, offsets: Offsets) -> None:
 def _faults(exported: ExportedOffsets, facts: Facts) -> Iterator[str]:
     """Each reason why the offsets do not mean records of these topics."""
     if exported.cluster_id != facts.cluster_id:
-        yield f"they are of cluster {exported.cluster_id}, this one is {facts.cluster_id}"
+        yield f"the file is from cluster {exported.cluster_id}, this is cluster {facts.cluster_id}"
     for topic, topic_id in sorted(exported.topic_ids):
         if facts.topic_ids.get(topic, topic_id) != topic_id:
-            yield f"topic {topic} was made anew since: it had id {topic_id}"
+            yield (
+                f"topic {topic} is not the exported one (its id was {topic_id}): it was deleted and"
+                " created again, or it is of another cluster"
+            )
     offsets = exported.by_partition
     for place in sorted(facts.ends.keys() ^ offsets.keys()):
-        yield f"{place} is {'no partition of it' if place in offsets else 'not among them'}"
+        if place in offsets:
+            yield f"{place} is in the file, but the topics of kafka.topics have no such partition"
+        else:
+            yield f"{place} is a partition of kafka.topics, but it is not in the file"
     for place in sorted(facts.ends.keys() & offsets.keys()):
         start, end = facts.log_starts[place], facts.ends[place]
         if not start <= offsets[place] <= end:

@@ -40,8 +40,8 @@ def group(
     a member that bears one of the region's static names.
 
     For each partition two lags, by Kafka's group offset and by the ledger's, and their difference
-    (drift, repaired by `tidemark mirror`). While a batch is unpublished, the holder of its
-    unclaimed spans that moved longest ago is named, and since when.
+    (drift, repaired by `tidemark mirror`). While a batch has unclaimed spans, the command names who
+    holds them and has made no progress for the longest time, and for how long.
 
       tidemark group flights
       tidemark group flights -o json | jq .held_up

@@ -14,11 +14,12 @@ MOST_PLANS = 1000
 
 
 MOST_UNKNOWN = 64
-"""Schemas that the registry is asked for in vain in a block: each costs a request."""
+"""Stop asking the registry in a block after this many schemas that it does not know: each costs a
+request."""
 
 _NOT_ASKED = (
-    f"not asked for: of the block's other schemas the registry knew {MOST_UNKNOWN} not. If it knows"
-    " this one, replay the record"
+    f"not looked up: the registry did not know {MOST_UNKNOWN} other schemas in this block of"
+    " records. If it knows this one, replay the dead letter"
 )
 
 
@@ -61,7 +62,7 @@ class Plans(Generic[Key, Plan]):
         return found
 
     def look_for(self, keys: Iterable[Key]) -> None:
-        """These come first: so junk before them in a block does not use up what is asked."""
+        """Look these up first: then junk before them in a block can't use up the bound."""
         for key in keys:
             with suppress(Refusal):
                 self.of(key)
@@ -80,7 +81,7 @@ class Plans(Generic[Key, Plan]):
         return self._found[key]
 
     def forget_unknown(self) -> None:
-        """What the registry did not know, it is asked again: it may learn."""
+        """Forget the keys that the registry did not know, to ask it again: it may learn them."""
         for key in self._unknown:
             self._found.pop(key, None)
         self._unknown.clear()

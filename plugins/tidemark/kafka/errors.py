@@ -430,7 +430,10 @@ class RangeNotLeftOut(Refused):
             return f"offset {self.readable} can be read"
         if self.second is not None:
             return f"it holds two corrupt batches, one begins at {self.second}; name each"
-        return "Kafka neither tells which batch lies there nor gives a record behind it"
+        return (
+            "Kafka does not say which batch is there, and no record after the range could be read,"
+            " so its end is unknown"
+        )
 
 
 class OutputRecordTooLarge(Refused):

@@ -200,8 +200,8 @@ class KeyTextsChanged(TargetRefused):
             f"region {self.region}: a column of the key of {self.table} has got another type"
             f" ({found}), and the ledger knows keys by the texts of the old one. Nothing was"
             " changed. Give the column its old type, or start the next run with --accept-changes:"
-            " keys that were deleted before are then unknown, so an older row of another partition"
-            " may bring one back, and no rewind may go back behind this"
+            " then the ledger does not recognize keys that were deleted earlier, so an older row of"
+            " another partition could bring one back, and no rewind can go back past this point"
         )
 
 

@@ -82,7 +82,7 @@ def _unread(file: UnreadFile) -> Verdict:
     return Verdict(
         Level.red,
         f"Airflow can't read {file.file}, so no run starts: {why}",
-        "Correct the file. What stands here is of the last time that it was read.",
+        "Correct the file. This page shows the last version that Airflow could read.",
     )
 
 

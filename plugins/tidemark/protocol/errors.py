@@ -385,8 +385,9 @@ class KeyDiffers:
     def __str__(self) -> str:
         return (
             f"target.key: column {self.column} of {self.table} was a {self.was} and is a"
-            f" {self.now}: the ledger knows keys by the old texts, so keys that were deleted before"
-            " would be unknown, and an older row of another partition may bring one back"
+            f" {self.now}: the ledger stores keys as texts of the old type, so with the new one it"
+            " would not recognize keys that were deleted earlier, and an older row of another"
+            " partition could bring one back"
         )
 
 
@@ -493,14 +494,14 @@ class RewindNotReadable(Refused):
     region: str
     to_seq: int
     ended: tuple[str, ...]
-    """Partitions whose history has ended since."""
+    """Partitions where a later run went on without lost or corrupt offsets."""
     not_held: tuple[TopicPartition | Span, ...]
     """Partitions that are not those that were read, and spans below the log start."""
 
     def __str__(self) -> str:
         faults = [
-            f"the history of {name} has ended since: offsets were left out or lost there, and no"
-            " rewind goes back behind them"
+            f"a later run went on without offsets of {name} that were lost or corrupt, and no"
+            " rewind can go back past that point"
             for name in self.ended
         ]
         faults += [
@@ -618,10 +619,10 @@ class OutputTailsUnread(Refused):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}: Kafka does not tell what was sent, and the newest records of"
-            f" {', '.join(map(str, self.partitions))} are of other regions. Nothing was sent. Set"
-            " output.resume_after to the newest batch that the region has sent there, or to 0 if it"
-            " never sent any"
+            f"region {self.region}: the group's offsets do not say what was sent, and the last"
+            f" records of {', '.join(map(str, self.partitions))} were written by others. Nothing"
+            " was sent. Set output.resume_after to the newest batch that the region has sent there,"
+            " or to 0 if it never sent any"
         )
 
 

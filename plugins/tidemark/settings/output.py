@@ -62,11 +62,12 @@ class OutputSettings(Strict):
     """Needed where the region has published before: beginning sends all that it published, end what
     it publishes from now on."""
     resume_after: Annotated[int, Field(ge=0, le=MAX_BIGINT)] | None = None
-    """Seq of the newest batch in the topic, where Kafka has lost what was sent; 0: none is."""
+    """Seq of the newest batch that is in the topic. Set it only when an error asks for it, because
+    the group's offsets do not say what was sent; 0: no batch is there."""
     max_rows: Positive = 100_000
     """Rows in one Kafka transaction, of whole batches: a larger batch has one of its own."""
     max_unsent: Positive = 10
-    """Published batches that are not sent, from which on no further one is planned."""
+    """Plan no further batch while this many published batches are not sent yet."""
     max_seconds: Annotated[int, Field(gt=0, le=MOST_SECONDS)] = 60
     """Seconds that one Kafka transaction may take (transaction.timeout.ms)."""
 
@@ -164,9 +165,9 @@ class DeadLetterSettings(Strict):
 
     @property
     def kept_bytes(self) -> int | None:
-        """The same; None keeps them whole."""
+        """Return `max_bytes`, with None in the place of `whole`."""
         return None if self.max_bytes == "whole" else self.max_bytes
 
     def limits(self) -> Limits:
-        """The same limits as the core knows them."""
+        """Make the core's Limits of max_ratio and max_count."""
         return Limits(self.max_ratio, self.max_count)

@@ -44,7 +44,7 @@ class BatchSettings(Strict):
     """Batches at work at once: with 2, the next one is drained while one is published."""
 
     def bounds(self) -> Bounds:
-        """The same limits as the core knows them."""
+        """Make the core's Bounds of these settings."""
         return Bounds(
             max_records=self.max_records,
             max_batches=self.max_batches,
@@ -58,7 +58,7 @@ ConnectionId = Annotated[str, Field(pattern=CONNECTION)]
 
 
 class Logins(Strict):
-    """Connections of logins that may do less than those of the drivers; none: the same."""
+    """Connections with fewer rights than the drivers' own; left out: the drivers' own."""
 
     kafka: ConnectionId | None = None
     """Airflow connection of type kafka, in the place of kafka.connection."""

@@ -20,14 +20,14 @@ class Mode(StrEnum):
 
 
 class OnRefused(StrEnum):
-    """What a row that the target refuses does."""
+    """What to do with a row that the target refuses."""
 
     stop = "stop"
     dead_letter = "dead_letter"
 
 
 class OnNewColumn(StrEnum):
-    """What a column of the rows does that the table lacks."""
+    """What to do with a column that the rows have and the table lacks."""
 
     refuse = "refuse"
     ignore = "ignore"
@@ -61,8 +61,8 @@ class TargetSettings(Strict):
     deleted: ColumnName | None = None
     """Boolean column: true deletes the key. The target does not have it."""
     on_refused: OnRefused = OnRefused.stop
-    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one. The
-    same for each of several targets."""
+    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one. All
+    targets of a pipeline need the same value."""
 
     on_new_column: OnNewColumn = OnNewColumn.refuse
     """refuse: a column of the rows that the table lacks ends the run; ignore: it is not published,

@@ -204,14 +204,14 @@ def test_a_new_region_begins_at_exported_offsets(region: World, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"cluster_id": "elsewhere"}, "they are of cluster elsewhere, this one is"),
+        ({"cluster_id": "elsewhere"}, "the file is from cluster elsewhere, this is cluster"),
         ({"offset": 10**12}, "holds offsets 0 to"),
         *(
             pytest.param(other, says, marks=pytest.mark.long)
             for other, says in (
-                ({"topic_id": "AAAA"}, "was made anew since: it had id AAAA"),
-                ({"partition": 9}, "[9] is no partition of it"),
-                ({"topic": "nowhere"}, "nowhere[0] is no partition of it"),
+                ({"topic_id": "AAAA"}, "is not the exported one (its id was AAAA)"),
+                ({"partition": 9}, "[9] is in the file, but"),
+                ({"topic": "nowhere"}, "nowhere[0] is in the file, but"),
             )
         ),
     ],

@@ -115,7 +115,7 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     with pytest.raises(RewindWouldLose) as refused:
         world.reset(to=0)
     [fault] = refused.value.faults
-    assert fault.startswith(f"{world.partition()}@0 is due for deletion for ")
+    assert fault.startswith(f"{world.partition()}@0 has been due for deletion for ")
     assert len(world.rows()) == 2
     world.reset(to=0, overrides=("accept_data_loss",))
     assert world.rows() == []
