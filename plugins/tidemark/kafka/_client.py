@@ -25,7 +25,7 @@ _LIST = 10_000
 _KEPT: list["Client"] = []
 """One; more only where several threads read."""
 _ABANDONED: list["Client"] = []
-"""Whoever lets go of one of them waits for its threads, or the process is aborted."""
+"""Keep these clients: freeing one waits for its threads, or aborts the process."""
 
 
 class Client:

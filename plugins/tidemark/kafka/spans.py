@@ -169,7 +169,8 @@ class SpanProgress:
         self.unreadable: Unreadable | None = None
         """What comes next can't be read; nothing behind it is taken or passed."""
         self.is_to_begin_again = False
-        """The consumer has to: it stopped at a position that it need not read."""
+        """The consumer must be assigned again: Kafka refused an offset before the span, which need
+        not be read."""
         self.moved_at = 0.0
         """When the position last changed, on the clock of the reading."""
         self._read_up_to = read_up_to

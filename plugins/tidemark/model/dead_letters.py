@@ -77,9 +77,9 @@ class Counted:
     def most(self) -> int | None:
         """Dead letters that the batch may have.
 
-        A small batch may have those that it and the ones before it may have together: a few bad
-        records stop nothing, nothing but bad ones in batch after small batch do. Where it is
-        within the ratio by itself, what came before does not matter.
+        Judge a small batch together with earlier ones: a few bad records stop nothing, small
+        batches of bad records alone do. If the batch is within its own share, earlier ones do not
+        matter.
         """
         counts = [] if self.limits.max_count is None else [self.limits.max_count]
         if self.records + self.records_before > JUDGED_FROM:

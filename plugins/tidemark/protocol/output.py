@@ -41,8 +41,8 @@ class Tails(NamedTuple):
     """What the ends of the topics hold."""
 
     held: int | None
-    """The newest batch of the region; None: they hold none, or too much of others to tell, and a
-    person has told."""
+    """The newest batch of the region in the topics. None: there is none; or others have sent too
+    much to find out, and output.resume_after says it."""
 
 
 class Seen(NamedTuple):

@@ -44,7 +44,8 @@ class RewindPlan:
     dead_letters: int
     """Those that are there."""
     beyond: list[str]
-    """Partitions with rows after the checkpoint whose history has ended since."""
+    """Partitions with rows after the checkpoint where a later run went on without lost or corrupt
+    offsets."""
     places: dict[TopicPartition, Place]
     published: Removal
     """What the ledger published after the checkpoint."""

@@ -40,11 +40,11 @@ def turn_name(region: str, epoch: int) -> str:
 
 
 class Turn:
-    """Whose turn it is to send: two members would fence each other's long transactions.
+    """Let one member send at a time: two would fence each other's long transactions.
 
-    A courtesy: whoever opens, closes or resets sends all the same. What this member has published
-    is sent by the other one, or by the next mirror. A holder that is gone, or that stands still,
-    keeps nobody from sending for longer than a transaction may take.
+    This is a courtesy: open, close and reset send without it. What this member has published is
+    sent by the holder, or by the next mirror. A holder that is gone, or that stands still, delays
+    nobody longer than one transaction may take.
     """
 
     def __init__(self, run: MemberRun, clock: Clock) -> None:

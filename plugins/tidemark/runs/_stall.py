@@ -66,11 +66,12 @@ JUDGE_PAUSE = 2.0
 """Between two questions to Kafka about who holds what."""
 
 EXCUSED = 2
-"""So many times no_progress_seconds after the last progress, neither an outage nor a rebalance is
-an excuse any more: brokers and members that come and go hold no run for ever."""
+"""After this many times no_progress_seconds without progress, an outage or a rebalance no longer
+extends the wait: brokers and members that come and go must not hold a run for ever."""
 
 LOCKED_SECONDS = TIMEOUTS_MS["lock_timeout"] / 1000
-"""So much later the region's lock is none either: who waits for the lock itself gives up then."""
+"""Added to that while somebody holds the region's lock: whoever waits for the lock gives up by
+then."""
 
 
 @dataclass(frozen=True, slots=True)

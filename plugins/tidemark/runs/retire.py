@@ -101,9 +101,9 @@ def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
 
 @contextmanager
 def green(region: str) -> Iterator[None]:
-    """What tidies up after a run that is closed can't make it red, not even a task's time-out.
+    """Log what goes wrong while tidying up after a closed run; never fail the task for it.
 
-    Airflow's time-out is no Exception; who stops the process by hand still does.
+    Not even by Airflow's time-out, which is a BaseException. Ctrl-C still ends the task.
     """
     try:
         yield

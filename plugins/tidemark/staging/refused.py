@@ -237,7 +237,8 @@ class RefusedBy:
     target: str
     detail: str
     rests_on: int = 0
-    """How far it depends on other rows: 0 not at all, by a unique index 1, by references more."""
+    """How much the refusal depends on other rows: 0 not at all, 1 by a unique index or an exclusion
+    constraint, 2 and more by a foreign key: more the later the target comes."""
 
 
 class SliceRefused(Exception):

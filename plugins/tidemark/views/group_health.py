@@ -27,7 +27,7 @@ FOREIGN = "FOREIGN, no member of the region; stop it, or give the region a kafka
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """Who holds the unpublished batch up: the holder of unclaimed spans that moved longest ago."""
+    """Who delays the batch: holds unclaimed spans, and made no progress for the longest time."""
 
     by: str | None
     """None: nobody holds those partitions."""
