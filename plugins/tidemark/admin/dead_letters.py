@@ -181,7 +181,7 @@ def purge_dead_letters(
 
 
 def purge_old(region: Region) -> None:
-    """What `dead_letters.retain_days` no longer wants is gone; best effort, for a bounded time."""
+    """Purge what is older than `dead_letters.retain_days`; best effort, for a bounded time."""
     days = region.pipeline.dead_letters.retain_days
     if days is None:
         return

@@ -71,7 +71,7 @@ def report_of(answer: Mapping[str, Any]) -> AnyReplay:
 
 
 def replayed(report: AnyReplay) -> str:
-    """What is replayed."""
+    """Name what is replayed: `batch 7`, or `dead letters`."""
     return f"batch {report.seq}" if isinstance(report, BatchReport) else "dead letters"
 
 

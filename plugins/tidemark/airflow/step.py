@@ -68,7 +68,7 @@ def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kw
 
 
 def per_task(argument: str, kwargs: Params | None) -> dict[str, Any]:
-    """What a DAG's author says of some tasks.
+    """Take a DAG author's keyword arguments for some of the tasks; refuse all but PER_TASK.
 
     Raises:
         InvalidSettings: it would change what they do.

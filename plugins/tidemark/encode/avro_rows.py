@@ -108,7 +108,7 @@ def document(value: Any) -> bytes:
 
 
 def binary(value: str) -> bytes:
-    """What base64 says."""
+    """Encode the bytes that a base64 text stands for, behind their length."""
     return _sized(b64decode(value, validate=True))
 
 
@@ -124,7 +124,7 @@ def moment(value: str) -> bytes:
 
 
 def loaded(text: bytes) -> Any:
-    """What a JSON text says, with all digits of its numbers, and the sign of a zero."""
+    """Parse a JSON text, with all digits of its numbers, and the sign of a zero."""
     return _JSON.decode(text.decode())
 
 

@@ -241,7 +241,7 @@ class _Search:
         self._looks = 0
 
     def hear(self, offset: int, time_ms: int) -> None:
-        """What stands at the time that was asked for."""
+        """Take Kafka's answer for the time that was asked for: an offset and its record's time."""
         asked = self.next or 0
         if 0 <= offset < self._offset:
             self._read, self._read_offset = max(asked, time_ms), offset

@@ -65,7 +65,7 @@ class Group:
     def committed_metadata(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """The same, each offset with the metadata it was written with.
+        """Read the group's offsets of these partitions, each with the metadata written beside it.
 
         By a consumer that never joins, at read_committed (KIP-447). The admin client's
         list_consumer_group_offsets can abort the process, see description.py.

@@ -119,5 +119,5 @@ def _decoded(text: str | None) -> bytes | None:
 
 
 def bytes_of(value: bytes | memoryview | None) -> bytes | None:
-    """What psycopg2 gives of a bytea, as bytes."""
+    """Convert what psycopg2 gives for a bytea to bytes."""
     return None if value is None else bytes(value)

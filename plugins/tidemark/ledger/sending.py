@@ -108,7 +108,7 @@ def raise_next_seq(cursor: Cursor, region: str, seq: int) -> None:
 
 
 def forget_sent(cursor: Cursor, region: str, seq: int) -> None:
-    """What was kept of batches up to a seq goes: it was read back as sent, which stays so."""
+    """Delete what was kept to send batches up to a seq: none of them is sent again."""
     cursor.execute(query("forget_sent"), {"region": region, "seq": seq})
 
 

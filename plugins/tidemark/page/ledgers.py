@@ -36,7 +36,7 @@ class LedgerAnswer:
 
 
 def impatient(ledger: Ledger, seconds: int | None = None) -> Ledger:
-    """The same, but each statement of its sessions is given up, after `STATEMENT_SECONDS`."""
+    """Bound each statement of the ledger's sessions, by STATEMENT_SECONDS unless told otherwise."""
     limit = {
         "statement_timeout": f"{seconds or STATEMENT_SECONDS}s",
         "client_connection_check_interval": f"{_GONE_SECONDS}s",

@@ -86,7 +86,7 @@ def asked(question: str, given: Given) -> bytes:
 
 
 def heard(line: bytes) -> tuple[Question, Given]:
-    """What `asked` wrote."""
+    """Read the question and its connections from a line that `asked` wrote."""
     found = json.loads(line)
     given = {
         conn_id: error_from_dict(one["error"]) if "error" in one else Connection(**one["is"])

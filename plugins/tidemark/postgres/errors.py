@@ -333,6 +333,6 @@ def refusal(error: psycopg2.Error) -> TidemarkError:
 
 
 def unreachable(error: psycopg2.Error) -> PostgresUnreachable:
-    """The same fact in our words."""
+    """Translate psycopg2's error into PostgresUnreachable, with its first line and SQLSTATE."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return PostgresUnreachable(cause=lines[0], sqlstate=error.pgcode)

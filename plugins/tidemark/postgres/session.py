@@ -110,5 +110,5 @@ def try_lock_name(cursor: Cursor, name: str) -> bool:
 
 
 def unlock_name(cursor: Cursor, name: str) -> None:
-    """What `try_lock_name` held is free."""
+    """Release the lock that `try_lock_name` took."""
     cursor.execute(query("unlock_name"), {"name": name})

@@ -91,7 +91,7 @@ def session(name: str) -> SparkSession:
 
 
 def retrying(master: str) -> str:
-    """The same master; a local one gives each task three tries, as a cluster gives it four.
+    """Let a local master try each task three times, as a cluster tries it four times.
 
     Spark's own local master gives up at the first killed Python worker.
     """

@@ -39,7 +39,7 @@ class ReplayWriters(TargetWriters):
     def keep_dead_letters(
         self, transaction: Deciding, batch: Batch, contribution: Contribution
     ) -> int:
-        """What failed again has its new reason; return how many."""
+        """Give each dead letter that failed again its new reason; return how many."""
         cursor: Cursor = transaction.cursor
         reads, staging = contribution.reads, batch.staging
         cursor.execute(

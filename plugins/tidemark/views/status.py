@@ -201,7 +201,7 @@ def with_kafka(
 
 
 def with_group(region: Region, found: RegionStatus) -> RegionStatus:
-    """The same; members of a run that is over are gone if Kafka's group has them no more.
+    """Mark members of a run that is over as gone if Kafka's group no longer has them.
 
     Raises:
         TidemarkError: Kafka can't be asked.
@@ -227,7 +227,7 @@ def _targets(region: Region, rows: dict[str, int], since: int) -> "Iterator[Targ
 
 
 def counted(region: Region, target: TargetStatus) -> TargetStatus:
-    """The same with the rows that are in the table now; ledger and table in one snapshot."""
+    """Count the rows that are in the table now; read ledger and table in one snapshot."""
     table, since = Target.parse(target.table, target.name), target.since_seq
     with autocommit(region.ledger.engine) as cursor:
         if find_relation(cursor, table.schema, table.table) is None:
