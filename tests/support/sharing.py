@@ -90,7 +90,13 @@ FIRST = (
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 
-SPREAD = ("faults/test_faults.py", "faults/test_seeded_bugs.py", "faults/test_spark_faults.py")
+SPREAD = (
+    "faults/test_faults.py",
+    "faults/test_seeded_bugs.py",
+    "faults/test_spark_faults.py",
+    "model/test_output.py",
+    "model/test_in_flight.py",
+)
 """Files whose tests share nothing: any worker may run any of them."""
 
 TESTS = Path(__file__).resolve().parents[1]

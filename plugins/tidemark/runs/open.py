@@ -23,7 +23,7 @@ from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.model.state import Partition
+from tidemark.model.state import Partition, Run
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.open import ACCEPT_DATA_LOSS, UNKNOWN, OpenRequest
 from tidemark.protocol.settle import Settled, settle
@@ -209,50 +209,68 @@ def open_run(
     """
     with (
         traced_run("open", pipeline.region, run_id) as part,
-        region_of(pipeline, connections) as found,
+        region_of(pipeline, connections) as region,
     ):
-        region = found
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
         before = None if members_come else region.ledger.run_of(region.name, run_id)
         if before and before.state == "closed":
-            targets = region.ledger.target_offsets(region.name, before.epoch)
-            return Opened(before.epoch, 0, targets, (f"run {run_id} is done: nothing was opened",))
+            return _already_closed(region, before)
         is_over = bool(before and region.ledger.progress(region.name, before.epoch).is_done)
-        refuse_shared(region.name, region.others())
-        epoch = region.ledger.epoch_before(region.name)
-        if output := region.group.output:
-            output.check()
-        given, used_up = _given(region, run_id, overrides)
-        facts = opening_facts(region, given)
-        state = region.ledger.region_state(region.name)
-        columns = evolved(pipeline, region.endpoints.registries, state)
-        region = replace(region, pipeline=columns.pipeline)
-        region.ledger.create_region(
-            pipeline.region,
-            group_id=pipeline.group,
-            targets=pipeline.tables,
-            cluster_id=facts.cluster_id,
-        )
-        _refuse_leftovers(region)
-        confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
-        offsets = region.ledger.merged_checkpoint(region.name).offsets
-        request = replace(
-            open_request(region, run_id, bounds, facts, epoch),
-            overrides=given,
-            who=who,
-            used_up=used_up,
-            mirrored=mirror_seen(region, offsets).mirrored,
-            added=columns.added,
-            fit_tables=_fit_tables(region) if columns.added else None,
-            remarks=columns.remarks,
-            is_over=is_over,
-        )
-        pause = pause_remarks(region)
-        settled = _settle(region, request)
-        region.ledger.remark(region.name, settled.epoch, pause)
+        opened, request = _requested(region, run_id, bounds, overrides)
+        pause = pause_remarks(opened)
+        settled = _settle(opened, replace(request, who=who, is_over=is_over))
+        opened.ledger.remark(opened.name, settled.epoch, pause)
         part.tell({"tidemark.epoch": settled.epoch})
-        return _opened(region, settled.epoch)
+        return _opened(opened, settled.epoch)
+
+
+def _already_closed(region: Region, run: Run) -> Opened:
+    targets = region.ledger.target_offsets(region.name, run.epoch)
+    return Opened(run.epoch, 0, targets, (f"run {run.run_id} is done: nothing was opened",))
+
+
+def _requested(
+    region: Region, run_id: str, bounds: Bounds, overrides: Sequence[str]
+) -> tuple[Region, OpenRequest]:
+    """The region with its columns in use, and the open that is asked for.
+
+    The epoch is read before Kafka is asked, and registries after it: see `OpenRequest.epoch` and
+    `evolved`.
+    """
+    refuse_shared(region.name, region.others())
+    epoch = region.ledger.epoch_before(region.name)
+    if output := region.group.output:
+        output.check()
+    given, used_up = _given(region, run_id, overrides)
+    facts = opening_facts(region, given)
+    state = region.ledger.region_state(region.name)
+    columns = evolved(region.pipeline, region.endpoints.registries, state)
+    region = replace(region, pipeline=columns.pipeline)
+    _create(region, facts)
+    confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
+    offsets = region.ledger.merged_checkpoint(region.name).offsets
+    request = replace(
+        open_request(region, run_id, bounds, facts, epoch),
+        overrides=given,
+        used_up=used_up,
+        mirrored=mirror_seen(region, offsets).mirrored,
+        added=columns.added,
+        fit_tables=_fit_tables(region) if columns.added else None,
+        remarks=columns.remarks,
+    )
+    return region, request
+
+
+def _create(region: Region, facts: Facts) -> None:
+    """The region's row, if it has none; its targets have no rows of batches before the first."""
+    region.ledger.create_region(
+        region.name,
+        group_id=region.pipeline.group,
+        targets=region.pipeline.tables,
+        cluster_id=facts.cluster_id,
+    )
+    _refuse_leftovers(region)
 
 
 def _given(
