@@ -27,7 +27,7 @@ def by_the_file_alone(*given: Any) -> Place:
 @pytest.mark.parametrize(
     ("place", "name", "bug"),
     [
-        (RewindPlan, "check_left", lambda *_, is_accepted: None),
+        (RewindPlan, "refuse_left", lambda *_, is_accepted: None),
         (left_topics, "Place", by_the_file_alone),
     ],
     ids=["nobody asks", "the file alone is asked"],

@@ -2,7 +2,13 @@
 
 import pytest
 
-from tidemark.model.corruption import accepted_ranges, ahead, check_accepted, reached, stopped
+from tidemark.model.corruption import (
+    accepted_ranges,
+    ahead,
+    reached,
+    refuse_ranges_not_due,
+    stopped,
+)
 from tidemark.model.errors import (
     AcceptedRangeImpossible,
     AcceptedRangeNotDue,
@@ -48,7 +54,7 @@ def test_an_empty_range_is_refused() -> None:
     [[span(10, 20)], [span(10, 40)], [span(10, 20), span(20, 40)], [span(9, 20, 1), span(10, 20)]],
 )
 def test_ranges_between_ledger_and_target_offset_are_accepted(ranges: list[Span]) -> None:
-    check_accepted("r", ranges, {FIRST: 10, SECOND: 0}, {FIRST: 40, SECOND: 40})
+    refuse_ranges_not_due("r", ranges, {FIRST: 10, SECOND: 0}, {FIRST: 40, SECOND: 40})
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,7 @@ def test_a_range_that_the_run_does_not_come_to_is_refused(
     wrong: Span, due: tuple[int | None, int | None]
 ) -> None:
     with pytest.raises(AcceptedRangeNotDue) as refused:
-        check_accepted("r", [wrong], {FIRST: 10}, {FIRST: 40})
+        refuse_ranges_not_due("r", [wrong], {FIRST: 10}, {FIRST: 40})
     assert refused.value.span == wrong
     assert (refused.value.next_offset, refused.value.end) == due
 
@@ -68,7 +74,7 @@ def test_a_range_that_the_run_does_not_come_to_is_refused(
 def test_ranges_that_overlap_are_refused(other: Span) -> None:
     """What is left of the run would be counted too low."""
     with pytest.raises(AcceptedRangesOverlap) as refused:
-        check_accepted("r", [other, span(10, 20)], {FIRST: 10}, {FIRST: 40})
+        refuse_ranges_not_due("r", [other, span(10, 20)], {FIRST: 10}, {FIRST: 40})
     assert {refused.value.one, refused.value.other} == {other, span(10, 20)}
 
 

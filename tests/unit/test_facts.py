@@ -12,9 +12,9 @@ from tidemark.model.errors import (
 from tidemark.model.facts import (
     Facts,
     backlog,
-    check_cluster,
-    check_retained,
-    check_topic_ids,
+    refuse_not_held,
+    refuse_other_cluster,
+    refuse_other_topics,
     unknown_partitions,
 )
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -25,7 +25,7 @@ FACTS = Facts("c", {"t": "id"}, {A: 10, B: 0}, {A: 20, B: 5})
 
 @pytest.mark.parametrize("offset", [10, 15, 20])
 def test_an_offset_from_log_start_to_end_is_there(offset: int) -> None:
-    check_retained("r", {A: offset}, FACTS)
+    refuse_not_held("r", {A: offset}, FACTS)
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_an_offset_from_log_start_to_end_is_there(offset: int) -> None:
 )
 def test_every_missing_range_is_named(offsets: Offsets, missing: dict[NotHeld, str]) -> None:
     with pytest.raises(NextOffsetsNotHeld) as lost:
-        check_retained("r", offsets, FACTS)
+        refuse_not_held("r", offsets, FACTS)
     assert lost.value.region == "r"
     assert lost.value.partitions == tuple(missing)
     assert [text for held, text in missing.items() if not str(held).startswith(text)] == []
 
 
 def test_another_cluster_is_refused() -> None:
-    check_cluster("r", "c", FACTS)
+    refuse_other_cluster("r", "c", FACTS)
     with pytest.raises(OtherCluster) as lost:
-        check_cluster("r", "c", replace(FACTS, cluster_id="d"))
+        refuse_other_cluster("r", "c", replace(FACTS, cluster_id="d"))
     assert (lost.value.known, lost.value.found) == ("c", "d")
 
 
 @pytest.mark.parametrize(("ids", "found"), [({"t": "other"}, "other"), ({}, None)])
 def test_another_topic_id_is_refused(ids: dict[str, str], found: str | None) -> None:
-    check_topic_ids("r", [("t", "id"), ("t", "id")], FACTS.topic_ids)
+    refuse_other_topics("r", [("t", "id"), ("t", "id")], FACTS.topic_ids)
     with pytest.raises(TopicNotThatOfTheLedger) as lost:
-        check_topic_ids("r", [("t", "id")], ids)
+        refuse_other_topics("r", [("t", "id")], ids)
     assert (lost.value.topic, lost.value.topic_id, lost.value.found_id) == ("t", "id", found)
 
 

@@ -38,7 +38,7 @@ from tidemark.ledger.kept_dead_letters import KeptDeadLetter, replayable
 from tidemark.ledger.queries import LedgerQueries, PublishedSpan
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
-from tidemark.model.facts import check_topic_ids
+from tidemark.model.facts import refuse_other_topics
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
 from tidemark.postgres.transaction import autocommit, transaction
@@ -431,7 +431,7 @@ def _refuse_other_log(
         Refused: a log was rewritten, by an unclean election.
     """
     topics = {one.span.topic: one.topic_id for one in spans}
-    check_topic_ids(region.name, topics.items(), region.broker.topic_ids(sorted(topics)))
+    refuse_other_topics(region.name, topics.items(), region.broker.topic_ids(sorted(topics)))
     ends = {one.span: (one.record_end, one.leader_epoch) for one in spans}
     if faults := tuple(
         f"{read.span}: rewritten since, its last record ends at {read.record_end} with leader epoch"

@@ -17,7 +17,7 @@ from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.plain import amount
 from tidemark.model.state import RegionState
 from tidemark.postgres.transaction import autocommit
-from tidemark.protocol.changes import check_targets
+from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.output import refuse_other_output
@@ -256,11 +256,11 @@ def _refuse_rewind(
     region: Region, plan: RewindPlan, state: RegionState, facts: Facts, overrides: Sequence[str]
 ) -> None:
     """Everything that is known before the rows are counted."""
-    check_targets(state, region.pipeline.tables)
-    plan.check(state, facts)
-    plan.check_sent(region.name, region.pipeline.sent_to, overrides)
+    refuse_other_targets(state, region.pipeline.tables)
+    plan.refuse_unreadable(state, facts)
+    plan.refuse_sent(region.name, region.pipeline.sent_to, overrides)
     is_accepted = ACCEPT_DATA_LOSS in overrides
-    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
+    plan.refuse_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
     _refuse_other_table(region, state)
 
 
@@ -282,7 +282,9 @@ def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
 def _refuse_other_rows(region: Region, plan: RewindPlan, counted: Rows, head_seq: int) -> None:
     """Of a batch that was published while one counted, the second transaction judges."""
     if region.state().head_seq == head_seq:
-        plan.published.check(region.name, Removal(counted, plan.dead_letters, plan.replays))
+        plan.published.refuse_difference(
+            region.name, Removal(counted, plan.dead_letters, plan.replays)
+        )
 
 
 def _removed(

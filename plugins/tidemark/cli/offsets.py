@@ -112,7 +112,7 @@ def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
     facts = facts_left(region.broker, {place.topic for place in region.known_partitions()})
     plan, state = region.ledger.rewind_plan(region.name, at), region.state()
     try:
-        plan.check(state, facts)
+        plan.refuse_unreadable(state, facts)
     except Refused as error:
         raise OffsetsNotReadable(region=region.name, seq=at, cause=str(error)) from error
     return Checkpoint(region.name, state.epoch, at, plan.offsets)

@@ -50,7 +50,7 @@ def still_due(override: str, next_offsets: Offsets) -> str | None:
     return f"{ACCEPT_CORRUPT} {', '.join(map(str, left))}" if left else None
 
 
-def check_accepted(
+def refuse_ranges_not_due(
     region: str, ranges: Sequence[Span], next_offsets: Offsets, ends: Offsets
 ) -> None:
     """Refuse to leave out what was read, what the run does not come to, or an offset twice.

@@ -65,7 +65,7 @@ def stuck_since(
     }
 
 
-def check_cluster(region: str, known: str, facts: Facts) -> None:
+def refuse_other_cluster(region: str, known: str, facts: Facts) -> None:
     """Refuse another cluster.
 
     Raises:
@@ -75,7 +75,7 @@ def check_cluster(region: str, known: str, facts: Facts) -> None:
         raise OtherCluster(region=region, known=known, found=facts.cluster_id)
 
 
-def check_left(region: str, facts: Facts) -> None:
+def refuse_left_topics_gone(region: str, facts: Facts) -> None:
     """Refuse to mirror offsets of topics that are gone.
 
     Raises:
@@ -85,7 +85,7 @@ def check_left(region: str, facts: Facts) -> None:
         raise LeftTopicsGone(region=region, topics=tuple(sorted(facts.gone)))
 
 
-def check_topic_ids(
+def refuse_other_topics(
     region: str, planned: Iterable[tuple[str, str]], topic_ids: Mapping[str, str]
 ) -> None:
     """Refuse topics that were deleted, or deleted and created again: offsets name other records.
@@ -101,7 +101,7 @@ def check_topic_ids(
             )
 
 
-def check_retained(region: str, next_offsets: Offsets, facts: Facts) -> None:
+def refuse_not_held(region: str, next_offsets: Offsets, facts: Facts) -> None:
     """Refuse to go on where Kafka no longer holds the next record, or never yet did.
 
     Raises:

@@ -19,7 +19,7 @@ from tidemark.protocol.ports import LedgerRegion
 OF_OUTPUT = ("output.", DEAD_LETTERS_TOPIC)
 
 
-def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
+def refuse_other_targets(state: RegionState, targets: Mapping[str, str]) -> None:
     """Stop where the names or tables of the targets are not those of the checkpoint.
 
     Raises:
@@ -83,7 +83,7 @@ def differing(known: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[Setting
     )
 
 
-def check_member(
+def refuse_other_settings(
     state: RegionState, fingerprint: Mapping[str, Any], targets: Mapping[str, str], group_id: str
 ) -> None:
     """Stop a member whose settings are not those that its run was opened with.

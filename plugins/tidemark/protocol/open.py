@@ -13,22 +13,22 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
-from tidemark.model.corruption import accepted_ranges, ahead, check_accepted
+from tidemark.model.corruption import accepted_ranges, ahead, refuse_ranges_not_due
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import (
     Facts,
     backlog,
-    check_cluster,
-    check_left,
-    check_retained,
-    check_topic_ids,
+    refuse_left_topics_gone,
+    refuse_not_held,
+    refuse_other_cluster,
+    refuse_other_topics,
     stuck_since,
     unknown_partitions,
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition, in_ranges
 from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewRun, Partition, RegionState
-from tidemark.protocol.changes import changes, check_targets
+from tidemark.protocol.changes import changes, refuse_other_targets
 from tidemark.protocol.errors import (
     Change,
     ChangedSinceCheckpoint,
@@ -98,12 +98,12 @@ class OpenRequest:
         known = self._partitions_read(tx)
         self._check_epoch(tx.state)
         self._check_resets(tx.state)
-        check_targets(tx.state, self.targets)
+        refuse_other_targets(tx.state, self.targets)
         self._check_changes(tx)
         if ACCEPT_DATA_LOSS not in self.overrides:
             self._check_losses(tx.state, known)
         next_offsets = (self.facts.starts or self.facts.log_starts) | _next_offsets(known)
-        check_accepted(tx.state.region, self.skipped_ranges, next_offsets, self.facts.ends)
+        refuse_ranges_not_due(tx.state.region, self.skipped_ranges, next_offsets, self.facts.ends)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Write the run under its new epoch.
@@ -205,11 +205,11 @@ class OpenRequest:
 
     def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:
         region, facts = state.region, self.facts
-        check_left(region, facts)
-        check_cluster(region, state.cluster_id, facts)
+        refuse_left_topics_gone(region, facts)
+        refuse_other_cluster(region, state.cluster_id, facts)
         topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
-        check_topic_ids(region, topic_ids, facts.topic_ids)
-        check_retained(region, _never_read(known, facts) | _next_offsets(known), facts)
+        refuse_other_topics(region, topic_ids, facts.topic_ids)
+        refuse_not_held(region, _never_read(known, facts) | _next_offsets(known), facts)
 
     def _backlog(self, next_offsets: Offsets, ends: Offsets) -> int:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""

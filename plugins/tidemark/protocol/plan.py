@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tidemark import failpoints
 from tidemark.model.batch import Batch
 from tidemark.model.corruption import reached, stopped
-from tidemark.model.facts import Facts, check_retained, check_topic_ids
+from tidemark.model.facts import Facts, refuse_not_held, refuse_other_topics
 from tidemark.model.offsets import Offsets, Span
 from tidemark.model.plan import SLOW_START, Bounds, fit, plan, slow_start
 from tidemark.protocol.ports import Deciding, Ledger
@@ -35,9 +35,11 @@ def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[B
         spans = _next_spans(tx, batches)
         if not spans:
             return batches
-        check_retained(region, {span.topic_partition: span.start for span in spans}, facts)
+        refuse_not_held(region, {span.topic_partition: span.start for span in spans}, facts)
         batch = tx.write_batch(spans)
-        check_topic_ids(region, ((p.span.topic, p.topic_id) for p in batch.spans), facts.topic_ids)
+        refuse_other_topics(
+            region, ((p.span.topic, p.topic_id) for p in batch.spans), facts.topic_ids
+        )
         failpoints.hit("plan.inside")
     failpoints.hit("plan.after")
     return (*batches, batch)

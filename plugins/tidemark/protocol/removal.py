@@ -21,7 +21,7 @@ class Removal:
         """Rows of all targets."""
         return sum(self.rows.values())
 
-    def check(self, region: str, found: "Removal", seq: int | None = None) -> None:
+    def refuse_difference(self, region: str, found: "Removal", seq: int | None = None) -> None:
         """Refuse to remove anything but exactly what was published, of each target.
 
         `seq` is of the batch that is replayed; None where the region is rewound.

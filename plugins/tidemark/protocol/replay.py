@@ -37,7 +37,7 @@ from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
 from tidemark.model.batch import Batch, Contribution, ReplayedBatch
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
-from tidemark.protocol.changes import changes, check_targets
+from tidemark.protocol.changes import changes, refuse_other_targets
 from tidemark.protocol.errors import (
     BatchDied,
     BatchNotNextHead,
@@ -67,7 +67,7 @@ class ReplayRequest(ResetRequest):
             Refused: the checkpoint was made with other settings, or with other targets.
         """
         ResetRequest.check(self, tx)
-        check_targets(tx.state, self.targets)
+        refuse_other_targets(tx.state, self.targets)
         if found := tuple(changes(tx, self.fingerprint, self.targets)):
             raise ChangedBeforeReplay(region=tx.state.region, changes=found)
 
@@ -182,7 +182,7 @@ def _publish_batch_replay(
             raise BatchReplayEnded(region=batch.region, seq=batch.seq)
         published = tx.published_of(batch)
         removed = Removal(staged.remove_batch(tx, batch), tx.remove_dead_letters(batch))
-        published.check(batch.region, removed, batch.seq)
+        published.refuse_difference(batch.region, removed, batch.seq)
         tx.replace_contribution(batch, contribution)
         moved = staged.move_rows(tx, batch, None)
         staged_again = staged.replace_dead_letters(tx, batch)

@@ -10,7 +10,7 @@ from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.plan import MAX_BIGINT
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset
-from tidemark.protocol.changes import check_targets
+from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.errors import (
     AlreadyReset,
     NothingLeftToReset,
@@ -94,12 +94,12 @@ class RewindRequest(_Request):
             raise RewindLookedTooEarly(
                 region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
             )
-        check_targets(tx.state, self.targets)
+        refuse_other_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
-        plan.check(tx.state, self.facts)
-        plan.check_sent(tx.state.region, self.topics, self.overrides)
+        plan.refuse_unreadable(tx.state, self.facts)
+        plan.refuse_sent(tx.state.region, self.topics, self.overrides)
         is_accepted = ACCEPT_DATA_LOSS in self.overrides
-        plan.check_left(tx.state.region, self.facts.unsubscribed, is_accepted=is_accepted)
+        plan.refuse_left(tx.state.region, self.facts.unsubscribed, is_accepted=is_accepted)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""

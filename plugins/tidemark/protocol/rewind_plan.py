@@ -52,7 +52,7 @@ class RewindPlan:
     replays: int = 0
     """Replays of dead letters that are there."""
 
-    def check(self, state: RegionState, facts: Facts) -> None:
+    def refuse_unreadable(self, state: RegionState, facts: Facts) -> None:
         """Refuse what cannot be undone or read again.
 
         Raises:
@@ -71,7 +71,7 @@ class RewindPlan:
                 region=state.region, to_seq=self.to_seq, ended=ended, not_held=not_held
             )
 
-    def check_sent(self, region: str, topics: Topics, overrides: Collection[str]) -> None:
+    def refuse_sent(self, region: str, topics: Topics, overrides: Collection[str]) -> None:
         """Refuse to take back what was sent, or is sent by now, unless a person accepts that.
 
         Raises:
@@ -91,7 +91,7 @@ class RewindPlan:
             if place.offset < place.next_offset and (not place.is_read or tp.topic in unsubscribed)
         }
 
-    def check_left(self, region: str, unsubscribed: Collection[str], *, is_accepted: bool) -> None:
+    def refuse_left(self, region: str, unsubscribed: Collection[str], *, is_accepted: bool) -> None:
         """Refuse to take back what nobody would read again, unless a person accepts that.
 
         Raises:

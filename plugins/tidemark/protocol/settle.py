@@ -166,5 +166,5 @@ def _rewind(
         failpoints.hit("rewind.removed")
         removed = Removal(rows, *tx.rewind(request.to_seq))
         if ACCEPT_CHANGES not in request.overrides:
-            published.check(region, removed)
+            published.refuse_difference(region, removed)
         tx.finish_reset(removed)

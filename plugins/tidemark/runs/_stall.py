@@ -13,7 +13,7 @@ from tidemark.errors import Unreachable
 from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.model.batch import Batch
-from tidemark.model.facts import Facts, check_topic_ids
+from tidemark.model.facts import Facts, refuse_other_topics
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import TIMEOUTS_MS
 from tidemark.runs._member_run import MemberRun
@@ -216,7 +216,7 @@ class KafkaFacts:
         """
         planned = {(one.span.topic, one.topic_id) for one in batch.spans}
         found = self._asked(lambda: self._run.broker.topic_ids(sorted({t for t, _ in planned})))
-        check_topic_ids(batch.region, planned, found)
+        refuse_other_topics(batch.region, planned, found)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         outage = Outage(self._run.no_progress_seconds, self._clock)

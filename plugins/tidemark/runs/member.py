@@ -13,7 +13,7 @@ from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
 from tidemark.model.output import Parts
 from tidemark.model.state import Run
-from tidemark.protocol.changes import check_member
+from tidemark.protocol.changes import refuse_other_settings
 from tidemark.runs._drain import Drain, Drained
 from tidemark.runs._member_run import MemberRun, Sending
 from tidemark.runs.errors import RunNotOpen
@@ -94,13 +94,13 @@ def _as_opened(region: Region, run: Run) -> Region:
     Of a run whose epoch has passed nothing is known any more: its member is fenced.
 
     Raises:
-        Refused: its settings are others; see `check_member`.
+        Refused: its settings are others; see `refuse_other_settings`.
     """
     state = region.state()
     if state.epoch != run.epoch:
         return region
     pipeline = kept(region.pipeline, state)
-    check_member(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
+    refuse_other_settings(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
     return replace(region, pipeline=pipeline)
 
 

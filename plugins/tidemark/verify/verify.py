@@ -17,7 +17,7 @@ from tidemark.admin.held import missing
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
 from tidemark.model.batch import ONLY
-from tidemark.model.facts import Facts, check_cluster
+from tidemark.model.facts import Facts, refuse_other_cluster
 from tidemark.model.state import RegionState
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor
@@ -238,6 +238,6 @@ def _prover(
     topics = {partition.topic for partition in region.ledger.partitions(region.name)}
     facts = facts_left(region.broker, topics)
     if facts.topic_ids:
-        check_cluster(region.name, state.cluster_id, facts)
+        refuse_other_cluster(region.name, state.cluster_id, facts)
     comparison = Comparison(region, scratch, region.targets, executor)
     return Prover(comparison, facts, whole)

@@ -7,7 +7,7 @@ from tests.support.world import World, everything
 
 from tidemark.errors import Fenced
 from tidemark.model.state import KnownTarget, RegionState
-from tidemark.protocol.changes import check_member
+from tidemark.protocol.changes import refuse_other_settings
 from tidemark.protocol.errors import ChangedSinceOpen, SettingDiffers
 
 OTHER = {"schema": {"value": "string", "n": "int"}}
@@ -64,8 +64,8 @@ def test_the_order_of_several_targets_is_no_change() -> None:
     """B10: the ledger has one of its own."""
     known = {"long": KnownTarget("public.a"), "b": KnownTarget("public.b")}
     state = RegionState("r", 1, 0, 1, "cluster", "g", targets=known)
-    check_member(state, {}, {"b": "public.b", "long": "public.a"}, "g")
+    refuse_other_settings(state, {}, {"b": "public.b", "long": "public.a"}, "g")
     with pytest.raises(ChangedSinceOpen) as refused:
-        check_member(state, {}, {"b": "public.a", "long": "public.b"}, "g")
+        refuse_other_settings(state, {}, {"b": "public.a", "long": "public.b"}, "g")
     was, now = "b: public.b, long: public.a", "b: public.a, long: public.b"
     assert refused.value.changes == (SettingDiffers("target", was, now),)
