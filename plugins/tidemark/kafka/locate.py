@@ -260,10 +260,8 @@ def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> RangeNotLeftO
         after = None if span.end >= log_end else met_at(span.end)
     if first is None or last is None:
         return RangeNotLeftOut(span=span, readable=span.start if first is None else span.end - 1)
-    is_behind = (
-        span.end > log_end
-    )  # there is nothing to tell: `refuse_ranges_not_due` names the end
-    is_untold = first == UNTOLD or (last == UNTOLD and not is_behind)
+    # Behind the log's end nothing can be told: `refuse_ranges_not_due` names the end.
+    is_untold = first == UNTOLD or (last == UNTOLD and span.end <= log_end)
     if is_untold or (min(first, last) < 0 and after is not None):
         return RangeNotLeftOut(span=span)
     if last not in (first, UNTOLD, DIED):
