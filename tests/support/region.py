@@ -15,6 +15,7 @@ from tidemark.kafka.admin import SECONDS
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import GroupState
 from tidemark.kafka.group import Group
+from tidemark.ledger.actions import Order
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
@@ -129,10 +130,8 @@ class DrivenRegion:
         return reset_region(
             self.pipeline,
             self.connections,
+            Order("test", "a test") if apply else None,
             run_id=run_id,
-            apply=apply,
-            who="test",
-            why="a test",
             to=to,
             overrides=overrides,
             request_id=request_id,

@@ -11,11 +11,12 @@ from datetime import datetime
 from tidemark.admin.errors import ResetOfNoRun, ResetOvertaken, RewindIntoOtherTable, RewindTooFar
 from tidemark.admin.held import Held, Tell, held, refuse_losses
 from tidemark.errors import Fenced
+from tidemark.ledger.actions import Order
 from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.plain import amount
-from tidemark.model.state import RegionState
+from tidemark.model.state import Mirrored, RegionState
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.mirror import mirror
@@ -193,57 +194,87 @@ def completed(region: Region, report: ResetReport, settled: Settled) -> ResetRep
     return replace(report, applied=True, epoch=settled.epoch, discarded_seqs=settled.discarded_seqs)
 
 
-@dataclass(frozen=True, slots=True)
-class RewindOrder:
-    """Who wants a rewind, and what it was told to accept."""
+def rewind_preview(region: Region, to_seq: int) -> ResetReport:
+    """What a rewind to the checkpoint would do, for a reader: no record is read from Kafka.
 
-    who: str
-    why: str
-    overrides: tuple[str, ...]
-    request_id: str | None
-    tell: Tell
-    is_look: bool = False
-    """A dry run by a reader: no record is read from Kafka, so what it still holds of them is not
-    known; and the role need not have the right to delete."""
+    So what Kafka still holds of them is not known; and the role need not have the right to delete.
+
+    Raises:
+        Refused: it can't be undone or read again, or other rows are there than were published.
+    """
+    return _look(region, to_seq, (), deletes=False).report({})
 
 
-def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: bool) -> ResetReport:
+def rewind_region(
+    region: Region,
+    to_seq: int,
+    order: Order | None,
+    *,
+    overrides: Sequence[str],
+    request_id: str | None,
+    tell: Tell,
+) -> ResetReport:
     """What was published after the checkpoint is removed, or the report says what would be.
 
     Raises:
         Superseded: another open or reset came between; nothing was removed.
         Refused: it can't be undone or read again, or other rows are there than were published.
     """
-    state = region.state()
-    facts = _facts(region)
-    (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
-    _refuse_rewind(region, plan, state, facts, order.overrides)
-    rows = RowsOfTargets(region.name, region.targets, deletes=not order.is_look)
-    counted = _count_rows(region, rows, to_seq)
-    if ACCEPT_CHANGES not in order.overrides:
-        _refuse_other_rows(region, plan, counted, state.head_seq)
-    found = {} if order.is_look else held(region, plan, order.tell)
-    if ACCEPT_DATA_LOSS not in order.overrides:
+    looked = _look(region, to_seq, overrides, deletes=True)
+    found = held(region, looked.plan, tell)
+    if ACCEPT_DATA_LOSS not in overrides:
         refuse_losses(region.name, found)
-    removed = _removed(plan, counted, facts, found)
-    report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
-    if not apply:
+    report = looked.report(found)
+    if order is None:
         return report
     request = RewindRequest(
         who=order.who,
         why=order.why,
         to_seq=to_seq,
-        facts=facts,
-        epoch=state.epoch,
+        facts=looked.facts,
+        epoch=looked.epoch,
         targets=region.pipeline.tables,
-        mirrored=seen.mirrored,
-        gone=topics_gone(region, plan.places),
-        overrides=order.overrides,
-        request_id=order.request_id,
+        mirrored=looked.mirrored,
+        gone=topics_gone(region, looked.plan.places),
+        overrides=tuple(overrides),
+        request_id=request_id,
         topics=region.pipeline.sent_to,
     )
-    settled = rewind(region.ledger, region.group, rows, region.name, request)
+    settled = rewind(region.ledger, region.group, looked.rows, region.name, request)
     return completed(region, report, settled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a rewind would do, as it was found when nobody was fenced yet."""
+
+    epoch: int
+    facts: Facts
+    mirrored: Mirrored
+    plan: RewindPlan
+    rows: RowsOfTargets
+    counted: Rows
+    to_head: ResetReport
+    """What a reset to the head would do."""
+
+    def report(self, found: Mapping[TopicPartition, Held]) -> ResetReport:
+        """`found` is what Kafka still holds."""
+        removed = _removed(self.plan, self.counted, self.facts, found)
+        plan = self.plan
+        return replace(self.to_head, to_seq=plan.to_seq, offsets=plan.offsets, removed=removed)
+
+
+def _look(region: Region, to_seq: int, overrides: Sequence[str], *, deletes: bool) -> _Looked:
+    """Refuse what is refused before Kafka's records are counted."""
+    state = region.state()
+    facts = _facts(region)
+    (seen, to_head), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
+    _refuse_rewind(region, plan, state, facts, overrides)
+    rows = RowsOfTargets(region.name, region.targets, deletes=deletes)
+    counted = _count_rows(region, rows, to_seq)
+    if ACCEPT_CHANGES not in overrides:
+        _refuse_other_rows(region, plan, counted, state.head_seq)
+    return _Looked(state.epoch, facts, seen.mirrored, plan, rows, counted, to_head)
 
 
 def _facts(region: Region) -> Facts:
@@ -326,11 +357,9 @@ def seq_of(region: Region, to: int | datetime) -> int:
 def reset_region(
     pipeline: Pipeline,
     connections: Connections,
+    order: Order | None,
     *,
-    run_id: str | None,
-    apply: bool,
-    who: str,
-    why: str,
+    run_id: str | None = None,
     to: Destination = None,
     overrides: Sequence[str] = (),
     request_id: str | None = None,
@@ -339,13 +368,13 @@ def reset_region(
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
 
-    With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
-    rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
-    accept_changes removes what is there, though it is not what the ledger published;
-    accept_data_loss goes on though Kafka no longer gives all records again. Under one request_id a
-    region is reset once; while no other epoch follows, asking again tells what that did. The reset
-    of a run that a person has cancelled is not counted among those of failed ones. A dry run
-    (apply=False) writes nothing to Postgres or Kafka.
+    A dry run (no order) writes nothing to Postgres or Kafka. With run_id it resets to the head, and
+    only if that run's epoch still holds the region. `to` rewinds: what was published after it is
+    removed. `overrides` of a rewind are kept with it: accept_changes removes what is there, though
+    it is not what the ledger published; accept_data_loss goes on though Kafka no longer gives all
+    records again. Under one request_id a region is reset once; while no other epoch follows, asking
+    again tells what that did. The reset of a run that a person has cancelled is not counted among
+    those of failed ones.
 
     Raises:
         Superseded: another epoch holds the region; nothing was done.
@@ -356,19 +385,23 @@ def reset_region(
         traced_run("reset", pipeline.region, run_id),
         region_of(pipeline, connections) as region,
     ):
-        if apply and request_id and (report := finished_report(region, request_id)):
+        if order and request_id and (report := finished_report(region, request_id)):
             return report
         if to is not None:
-            order = RewindOrder(
-                who=who, why=why, overrides=tuple(overrides), request_id=request_id, tell=tell
+            return rewind_region(
+                region,
+                seq_of(region, to),
+                order,
+                overrides=overrides,
+                request_id=request_id,
+                tell=tell,
             )
-            return rewind_region(region, seq_of(region, to), order, apply=apply)
         seen, report = dry_run(region)
-        if not apply:
+        if order is None:
             return report
         request = ResetRequest(
-            who=who,
-            why=why,
+            who=order.who,
+            why=order.why,
             run_id=run_id,
             epoch=_epoch_of(region, run_id),
             mirrored=seen.mirrored,

@@ -10,6 +10,7 @@ from tidemark.admin.errors import GroupIsAtWork, RunNotClosed
 from tidemark.admin.reset import reset_region
 from tidemark.deadline import Deadline
 from tidemark.errors import Fenced, TidemarkError, Unreachable
+from tidemark.ledger.actions import Order
 from tidemark.ledger.queries import LedgerQueries, PublishedCounts
 from tidemark.model.plan import Bounds
 from tidemark.protocol.close import Closed, close, fail
@@ -155,10 +156,8 @@ def _give_up(
         reset_region(
             pipeline,
             connections,
+            Order("cli", f"{run_id} {why}"),
             run_id=run_id,
-            apply=True,
-            who="cli",
-            why=f"{run_id} {why}",
             is_cancelled=is_cancelled,
         )
     except TidemarkError as failed:

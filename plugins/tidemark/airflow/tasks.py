@@ -177,19 +177,14 @@ def tell_verdict(path: str, closed: results.Result | None) -> None:
 def reset_failed_run(path: str) -> results.Result | None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
     from tidemark.admin.reset import reset_region
+    from tidemark.ledger.actions import Order
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     run_id = _run_id(context)
     with as_airflow_failure():
         try:
-            report = reset_region(
-                pipeline,
-                resolve(pipeline),
-                run_id=run_id,
-                apply=True,
-                who="airflow",
-                why=f"{run_id} did not close",
-            )
+            order = Order("airflow", f"{run_id} did not close")
+            report = reset_region(pipeline, resolve(pipeline), order, run_id=run_id)
         except Superseded as superseded:
             log.info("superseded, nothing left to do: %s", superseded)
             return None
@@ -204,19 +199,18 @@ def reset_by_hand(path: str) -> results.Result:
     the rows and dead letters that were published after it.
     """
     from tidemark.admin.reset import reset_region
+    from tidemark.ledger.actions import Order
     from tidemark.protocol.reset import destination
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():
         if "reason" in context["params"]:
             raise NameChanged(given="reason", now="why")
+        order = Order(who(context), context["params"]["why"] or "by hand")
         report = reset_region(
             pipeline,
             resolve(pipeline),
-            run_id=None,
-            apply=bool(context["params"]["apply"]),
-            who=who(context),
-            why=context["params"]["why"] or "by hand",
+            order if context["params"]["apply"] else None,
             to=destination(context["params"]["to"]),
             overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.reset import reset_lines, reset_region
-from tidemark.cli.order import DRY, Apply, whoami
+from tidemark.cli.order import DRY, Apply, order_of
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -171,10 +171,7 @@ def reset(
         report = reset_region(
             pipeline,
             connections,
-            run_id=None,
-            apply=apply,
-            who=whoami(),
-            why=why,
+            order_of(why, apply=apply),
             to=place,
             overrides=[name for name, is_given in given.items() if is_given],
             tell=tell,

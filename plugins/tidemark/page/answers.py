@@ -5,12 +5,11 @@ would do is a dry run, which writes nothing.
 """
 
 import json
-import logging
 from collections.abc import Callable
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Any
 
-from tidemark.admin.reset import ResetReport, RewindOrder, rewind_region, seq_of
+from tidemark.admin.reset import ResetReport, rewind_preview, seq_of
 from tidemark.admin.reset import dry_run as dry_run_to_head
 from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
@@ -30,8 +29,6 @@ from tidemark.views.status import oldest_age
 STATEMENT_SECONDS = 20
 """Rows of the target are counted."""
 
-log = logging.getLogger(__name__)
-
 
 def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
     """The report of `tidemark reset NAME --to PLACE`, but no record is read from Kafka.
@@ -45,10 +42,7 @@ def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
         region.broker.ping(PATIENCE)
         if place is None:
             return dry_run_to_head(region)[1]
-        order = RewindOrder(
-            who="page", why="dry run", overrides=(), request_id=None, tell=log.info, is_look=True
-        )
-        return rewind_region(region, seq_of(region, place), order, apply=False)
+        return rewind_preview(region, seq_of(region, place))
 
 
 Regions = tuple[SeenRegion, ...]
