@@ -126,12 +126,18 @@ class Drain:
         if step is Otherwise.plan:
             with remembered("plan") as planning:
                 step = next_step(self._plan(), owned, in_hand)
-        if isinstance(step, Work):
-            self._drain_batch(stager, step, planning)
-            return True
-        if step is not Otherwise.plan:
-            record(planning)  # for others
-        return step is Otherwise.publish and self._publisher.publish_complete(stager.target_writers)
+        match step:
+            case Work():
+                self._drain_batch(stager, step, planning)
+                return True
+            case Otherwise.plan:  # no batch may be planned now
+                return False
+            case Otherwise.publish:
+                record(planning)  # what was planned is for others
+                return self._publisher.publish_complete(stager.target_writers)
+            case Otherwise.wait:
+                record(planning)
+                return False
 
     def _start(self) -> "Stager":
         from tidemark.runs._stager import Stager  # Arrow: a run without a backlog needs none
