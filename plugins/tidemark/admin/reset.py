@@ -274,7 +274,15 @@ def _look(region: Region, to_seq: int, overrides: Sequence[str], *, deletes: boo
     counted = _count_rows(region, rows, to_seq)
     if ACCEPT_CHANGES not in overrides:
         _refuse_other_rows(region, plan, counted, state.head_seq)
-    return _Looked(state.epoch, facts, seen.mirrored, plan, rows, counted, to_head)
+    return _Looked(
+        epoch=state.epoch,
+        facts=facts,
+        mirrored=seen.mirrored,
+        plan=plan,
+        rows=rows,
+        counted=counted,
+        to_head=to_head,
+    )
 
 
 def _facts(region: Region) -> Facts:
