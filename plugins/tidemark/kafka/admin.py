@@ -6,6 +6,8 @@ And what its settings say of groups: bounds of sessions, and how long offsets ar
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -41,11 +43,11 @@ MOVING = {
 }
 """Answers of a broker that has just started, elects a leader, or has a commit pending."""
 
-
-_MOVES = object()
-"""In place of an answer: ask again."""
-
 Asked = TypeVar("Asked")
+
+
+class _Moving(Exception):
+    """In place of an answer: ask again."""
 
 
 class Admin(AdminClient):  # type: ignore[misc]
@@ -79,9 +81,10 @@ def request(
         Unreachable: no broker answers. InvalidSettings: no such topic. Refused: an ACL forbids it.
     """
     deadline = Deadline(SECONDS)
-    while (found := _answer(admin, ask, what, none_if, deadline)) is _MOVES:
+    while True:
+        with suppress(_Moving):
+            return _answer(admin, ask, what, none_if, deadline)
         time.sleep(AGAIN_SECONDS)
-    return found
 
 
 def request_each(
@@ -103,11 +106,15 @@ def request_each(
         Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
     """
     deadline = Deadline(SECONDS, clock)
-    found: dict[Asked, Any] = {}
+    found: dict[Asked, Any] = dict.fromkeys(asked)  # in this order, however long one moves
     while True:
+        moving = []
         for one, future in asked.items():
-            found[one] = _answer(admin, future, what(one), none_if, deadline)
-        moving = [one for one in asked if found[one] is _MOVES]
+            answer = partial(_result, admin, future, what(one))
+            try:
+                found[one] = _answer(admin, answer, what(one), none_if, deadline)
+            except _Moving:
+                moving.append(one)
         if not moving:
             return found
         if len(moving) < len(asked):
@@ -118,14 +125,19 @@ def request_each(
 
 def _answer(
     admin: Admin | None,
-    ask: Callable[[], Any] | Future[Any],
+    ask: Callable[[], Any],
     what: str,
     none_if: str | None,
     deadline: Deadline,
 ) -> Any:
-    """The answer; `_MOVES` while things move, until the deadline."""
+    """The answer.
+
+    Raises:
+        _Moving: things move, and the deadline is not past.
+        Unreachable, InvalidSettings, Refused: see `request`.
+    """
     try:
-        asked = ask if isinstance(ask, Future) else ask()
+        asked = ask()
         found = _result(admin, asked, what) if isinstance(asked, Future) else asked
     except KafkaException as error:
         name = error.args[0].name()
@@ -135,7 +147,7 @@ def _answer(
             raise _unreachable(what, why) from error
         if name not in MOVING or deadline.is_past:
             raise translated(error, what) from error
-        return _MOVES
+        raise _Moving from error
     if admin:
         admin.forget()
     return found
