@@ -237,12 +237,7 @@ class UpsertedRows:
             raise KeptRowsHaveOtherColumns(
                 target=str(self.target), lost=tuple(sorted(lost)), got=tuple(sorted(new))
             )
-        before = {
-            own.name: sql.SQL("u.before[{}]::{}").format(
-                sql.Literal(columns.index(own.name) + 1), sql.SQL(own.type_name)
-            )
-            for own in kept
-        }
+        before = {own.name: _kept_value(columns, own) for own in kept}
         numbered = [own.name for own in kept if own.identity == "a"]
         return {
             "seqs": sql.Literal(seqs),
@@ -251,12 +246,7 @@ class UpsertedRows:
             "new": _more(sql.Identifier(name) for name in new),
             "now": _more(sql.Identifier("t", name) for name in new),
             "set": excluded((name for name in before if name not in numbered), self.key),
-            "others": sql.SQL(" OR ").join(
-                sql.SQL("t.{} <> {}").format(sql.Identifier(name), before[name])
-                for name in numbered
-            )
-            if numbered
-            else sql.SQL("false"),
+            "others": _any_differs(numbered, before),
             "waits": WAITS,
         }
 
@@ -304,6 +294,18 @@ class UpsertedRows:
             "target_key": key_texts("t", self.key),
         }
         return {**names, "oldest": OLDEST.format(**names)}
+
+
+def _kept_value(columns: Sequence[str], own: TableColumn) -> sql.Composed:
+    """The column's value in a row that was kept when the target had these columns."""
+    place = columns.index(own.name) + 1
+    return sql.SQL("u.before[{}]::{}").format(sql.Literal(place), sql.SQL(own.type_name))
+
+
+def _any_differs(names: Sequence[str], before: Mapping[str, sql.Composable]) -> sql.Composable:
+    """Whether the target's row differs from the kept one in a column; false if there is none."""
+    differ = [sql.SQL("t.{} <> {}").format(sql.Identifier(name), before[name]) for name in names]
+    return sql.SQL(" OR ").join(differ) if differ else sql.SQL("false")
 
 
 Statement = tuple[sql.Composable, Sequence[sql.Composable]]
