@@ -71,30 +71,33 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     cursor.execute(query("rewind_plan"), {"region": region, "seq": to_seq})
     found = cursor.fetchone() or (False, 0, 0, 0, [])
     is_checkpoint, batches, dead_letters, replays, beyond = found
-    records = {one.span.topic_partition: one.records for one in reread(cursor, region, to_seq)}
-    topics = _topics_read(cursor, region)
-    places = {
-        tp: Place(
-            topic_id=topic_id,
-            offset=offset,
-            next_offset=next_offset,
-            records=records.get(tp, 0),
-            is_read=topic in topics,
-        )
-        for _, _, topic, number, offset, _, topic_id, next_offset in restored_checkpoint(
-            cursor, region, to_seq
-        )
-        if topic is not None
-        for tp in [TopicPartition(topic, number)]
-    }
-    removal = published_after(cursor, region, to_seq)
     return RewindPlan(
         to_seq=to_seq,
         is_checkpoint=is_checkpoint,
         batches=batches,
         dead_letters=dead_letters,
         beyond=beyond,
-        places=places,
-        published=removal,
+        places=_places(cursor, region, to_seq),
+        published=published_after(cursor, region, to_seq),
         replays=replays,
     )
+
+
+def _places(cursor: Cursor, region: str, seq: int) -> dict[TopicPartition, Place]:
+    """Where a rewind to a seq would put each partition."""
+    records = {one.span.topic_partition: one.records for one in reread(cursor, region, seq)}
+    topics = _topics_read(cursor, region)
+    places = {}
+    for row in restored_checkpoint(cursor, region, seq):
+        _, _, topic, number, offset, _, topic_id, next_offset = row
+        if topic is None:  # a region without partitions gives one row
+            continue
+        partition = TopicPartition(topic, number)
+        places[partition] = Place(
+            topic_id=topic_id,
+            offset=offset,
+            next_offset=next_offset,
+            records=records.get(partition, 0),
+            is_read=topic in topics,
+        )
+    return places
