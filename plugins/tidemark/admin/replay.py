@@ -191,8 +191,7 @@ class Replay:
         with transaction(ledger.engine, "reads") as cursor:
             reads = complete_reads(cursor, batch.staging, self.member, spans)
         refuse_unread(batch, spans, reads, region.pipeline.transform)
-        given = tuple(one for one in winners if any(one.rows.values()))
-        return Contribution(self.member, reads, given)
+        return Contribution.of(self.member, reads, winners)
 
 
 def refuse_upserts(pipeline: Pipeline, of: Literal["dead letters", "batch"]) -> None:

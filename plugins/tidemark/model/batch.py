@@ -62,6 +62,13 @@ class Contribution:
     reads: tuple[SpanRead, ...]
     winners: tuple[Attempt, ...]
 
+    @classmethod
+    def of(
+        cls, member: int, reads: tuple[SpanRead, ...], winners: Iterable[Attempt]
+    ) -> "Contribution":
+        """A member's, without the winners that have staged no row."""
+        return cls(member, reads, tuple(one for one in winners if any(one.rows.values())))
+
     @property
     def rows(self) -> dict[str, int]:
         """Rows staged by the winning attempts, by target."""

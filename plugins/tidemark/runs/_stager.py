@@ -81,9 +81,7 @@ class Stager:
             winners = self._run_job(batch, spans)
             if winners is None:
                 return None
-            reads = self._complete_reads(batch, spans)
-            filled = tuple(winner for winner in winners if any(winner.rows.values()))
-            return Contribution(self._run.number, reads, filled)
+            return Contribution.of(self._run.number, self._complete_reads(batch, spans), winners)
         except TidemarkError as error:
             is_current = batch.seq in self._run.ledger.unpublished_seqs(batch.region)
             if is_current or self._run.is_fenced():
