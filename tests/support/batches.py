@@ -88,7 +88,7 @@ class Batches:
 
     def numbers(self, batch: Batch, winners: Sequence[Attempt]) -> list[int]:
         """The column n of the rows that the winners staged."""
-        wanted = {(winner.member, winner.attempt) for winner in winners}
+        wanted = {winner.key for winner in winners}
         staged = self._all(batch.staging.rows, "n, member, attempt")
         return [n for n, *writer in staged if tuple(writer) in wanted]
 

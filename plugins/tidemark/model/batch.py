@@ -19,6 +19,11 @@ class Attempt:
     rows: Rows
     """All of them in one COMMIT: what it made of a record stands in every target, or in none."""
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """By which staging knows its rows."""
+        return self.member, self.attempt
+
 
 @dataclass(slots=True)
 class Tally:

@@ -155,7 +155,7 @@ class TargetWriter:
 
     def count_rows(self, cursor: Cursor, batch: Batch, contribution: Contribution) -> int:
         """How many rows of the contribution are in staging."""
-        winners = [(winner.member, winner.attempt) for winner in contribution.winners]
+        winners = [winner.key for winner in contribution.winners]
         return count_rows(cursor, batch.staging.of_target(self.name), winners)
 
     def moving(self, cursor: Cursor, batch: Batch, winners: Sequence[tuple[int, int]]) -> Moving:

@@ -45,7 +45,7 @@ def apart(rows: DataFrame) -> Frames:
 
 def found(batches: Batches, batch: Batch, winners: list[Attempt], name: str) -> list[int]:
     """The numbers that the winners staged for a target."""
-    wanted = {(one.member, one.attempt) for one in winners}
+    wanted = {one.key for one in winners}
     table = batch.staging.of_target(name).rows
     return [n for n, *by in batches._all(table, "n, member, attempt") if tuple(by) in wanted]
 

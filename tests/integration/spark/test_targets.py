@@ -46,7 +46,7 @@ def test_one_task_stages_the_rows_of_all_targets(run: Run, batches: Batches) -> 
         table = batch.staging.of_target(name).rows
         found = batches._all(table, "n, member, attempt")
         assert [n for n, *_ in found] == numbers
-        assert {tuple(by) for _, *by in found} <= {(one.member, one.attempt) for one in winners}
+        assert {tuple(by) for _, *by in found} <= {one.key for one in winners}
     assert len(batches.reads(batch)) == 2
 
 
