@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.spark.errors import TransformCutsRows, TransformLeftSource
-from tidemark.staging.refused import COORDINATES
+from tidemark.staging.column import COORDINATES
 
 # ruff: noqa: TID253 -- imported only once there is something to read
 

@@ -12,6 +12,9 @@ BATCH_SEQ = "batch_seq"
 KEYS = ("member", "attempt")
 """The staging columns that say who wrote a row."""
 
+COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
+"""Columns that identify a row's record, with their Postgres types."""
+
 TIMESTAMP, TIMESTAMPTZ = "timestamp without time zone", "timestamp with time zone"
 
 

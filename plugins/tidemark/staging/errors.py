@@ -14,10 +14,10 @@ from tidemark.staging._row_errors import ColumnsUnwritable as ColumnsUnwritable
 from tidemark.staging._row_errors import CopyFellShort as CopyFellShort
 from tidemark.staging._row_errors import DateHasNoJson as DateHasNoJson
 from tidemark.staging._row_errors import ValueUnstorable as ValueUnstorable
-from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.column import BATCH_SEQ, COORDINATES
 from tidemark.staging.fit import Misfit, quoted
 
-COORDINATES = "kafka_topic, kafka_partition, kafka_offset"
+_PLACE = ", ".join(COORDINATES)
 
 # A target is named as a statement spells it: "public"."flights".
 
@@ -296,7 +296,7 @@ class RowsLackCoordinates(InvalidSettings):
 
     def __str__(self) -> str:
         return (
-            f"target.{self.setting} needs the columns {COORDINATES} unchanged; the transform drops"
+            f"target.{self.setting} needs the columns {_PLACE} unchanged; the transform drops"
             f" or changes {', '.join(self.missing)}. Keep them, or set {self.instead}"
         )
 
@@ -563,7 +563,7 @@ class RefusedRowsOfNoRecord(TargetRefused):
     def __str__(self) -> str:
         return (
             f"rows of the batch are refused, first by {self.guard}; they can't become dead letters:"
-            f" {COORDINATES} of {self.rows} of them are not those of a record of the batch. Nothing"
+            f" {_PLACE} of {self.rows} of them are not those of a record of the batch. Nothing"
             " is published. Keep these columns unchanged in the transform, then run again"
         )
 

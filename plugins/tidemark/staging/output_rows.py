@@ -24,7 +24,7 @@ from psycopg2 import sql
 from tidemark.model.output import OutputRecord, Unsent
 from tidemark.postgres.session import Cursor, exact_texts, query
 from tidemark.staging.catalog import TableColumn, find_columns
-from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.column import BATCH_SEQ, COORDINATES
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
 from tidemark.staging.target import Target
 
@@ -62,9 +62,6 @@ def _value(of: str, column: TableColumn) -> sql.Composable:
 
 FETCHED = 2000
 """Rows that are asked for at once."""
-
-COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
-"""Rows that have them are sent in their order."""
 
 Pair = tuple[str | None, str | None]
 """A record's key and value as texts."""
@@ -123,6 +120,7 @@ class TargetRows:
         """With literals: if there are parameters, psycopg2 reads a % in a name as a placeholder."""
         self._refuse_missing(columns)
         own = {column.name: column for column in columns if column.name != BATCH_SEQ}
+        # rows that have coordinates are sent in their order
         ordered = [sql.Identifier("t", name) for name in COORDINATES if name in own]
         order = sql.SQL("ORDER BY {}").format(sql.SQL(", ").join(ordered))
         key = json_object("t", [own[name] for name in self.key])

@@ -26,7 +26,7 @@ from tidemark.deadline import Deadline
 from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.dead_letters import MOST_A_BATCH
 from tidemark.postgres.session import Cursor, exact_texts
-from tidemark.staging.column import Column
+from tidemark.staging.column import COORDINATES, Column
 from tidemark.staging.errors import (
     RefusedRowsNotAllFound,
     RefusedRowsOfNoRecord,
@@ -37,9 +37,6 @@ from tidemark.staging.errors import (
 from tidemark.staging.move import EVERYTHING, Moving, of_winners
 from tidemark.staging.refusal import REFERS, UNIQUE, is_refusal, target_refused
 from tidemark.staging.target import Target
-
-COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
-"""Columns that identify a row's record, with their Postgres types."""
 
 REASON = "TARGET_REFUSED"
 """The reason of the dead letters written here."""

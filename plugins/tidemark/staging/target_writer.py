@@ -22,7 +22,7 @@ from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit_references
 from tidemark.staging._upsert import Upserting
 from tidemark.staging.catalog import find_columns, find_relation
-from tidemark.staging.column import Column
+from tidemark.staging.column import COORDINATES, Column
 from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetsDoNotFit
 from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import ensure_keyed, keep_key, stored
@@ -36,7 +36,7 @@ from tidemark.staging.move import (
     refuse_kept_out,
 )
 from tidemark.staging.refusal import all_deferred, naming_refusals
-from tidemark.staging.refused import COORDINATES, Search, refuse_without_coordinates
+from tidemark.staging.refused import Search, refuse_without_coordinates
 from tidemark.staging.target import Target, ensure, keep
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")
