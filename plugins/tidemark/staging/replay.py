@@ -15,7 +15,7 @@ from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.refusal import all_deferred
-from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.rewind import AppendedRows
 from tidemark.staging.target import Target
 from tidemark.staging.target_writer import TargetWriters
 
@@ -59,14 +59,14 @@ class ReplayWriters(TargetWriters):
         """Delete the batch's rows, children before parents; how many of each target.
 
         Raises:
-            TargetRefused: see `PublishedRows.remove_rows` and `refuse_referred`.
+            TargetRefused: see `AppendedRows.remove_rows` and `refuse_referred`.
         """
         cursor, removed = transaction.cursor, dict[str, int]()
         targets = [writer.target for writer in self.writers]
         with all_deferred(cursor, targets):
             for target in reversed(parents_first(cursor, targets)):
                 refuse_referred(cursor, target, batch.seq)
-                rows = PublishedRows(target, batch.seq)
+                rows = AppendedRows(target, batch.seq)
                 removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
         return removed
 

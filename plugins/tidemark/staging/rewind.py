@@ -353,7 +353,7 @@ _DELETE = sql.SQL("DELETE FROM {target} WHERE {batch_seq} > {after} AND {batch_s
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedRows:
+class AppendedRows:
     """The published rows of a target, by batch."""
 
     target: Target
@@ -465,15 +465,15 @@ class RowsOfTargets:
                 removed[target.name] = parts[target.name].remove_rows(transaction, after_seq)
         return removed
 
-    def _parts(self, cursor: Cursor, after_seq: int) -> Mapping[str, PublishedRows | UpsertedRows]:
+    def _parts(self, cursor: Cursor, after_seq: int) -> Mapping[str, AppendedRows | UpsertedRows]:
         return {
             one.name: self._part(one, self._way(cursor, one, after_seq)) for one in self.targets
         }
 
-    def _part(self, target: Target, key: Way) -> PublishedRows | UpsertedRows:
+    def _part(self, target: Target, key: Way) -> AppendedRows | UpsertedRows:
         if key:
             return UpsertedRows(self.region, target, key)
-        return PublishedRows(target, deletes=self.deletes)
+        return AppendedRows(target, deletes=self.deletes)
 
     def _way(self, cursor: Cursor, target: Target, after_seq: int) -> Way:
         """How all batches after a checkpoint were published to a target."""

@@ -24,7 +24,7 @@ from tidemark.staging.errors import (
     TargetIsInherited,
     TargetIsUnlogged,
 )
-from tidemark.staging.rewind import PublishedRows, UpsertedRows
+from tidemark.staging.rewind import AppendedRows, UpsertedRows
 from tidemark.staging.target import ensure
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack
@@ -163,7 +163,7 @@ def test_a_rewind_sees_a_partition_that_comes_after_its_look(
 ) -> None:
     """B16: rows of a foreign one could be gone though the rewind is not committed."""
     parted.work(parted.open().epoch)
-    late(monkeypatch, PublishedRows, "_is_there", lambda: attach(parted))
+    late(monkeypatch, AppendedRows, "_is_there", lambda: attach(parted))
     with pytest.raises(TargetIsUnlogged):
         parted.rewind(0)
     assert parted.rows() == parted.expected_rows()
