@@ -224,6 +224,7 @@ class Publisher:
             while outcome := publish_complete(run.ledger, target_writers, run.region, run.epoch):
                 self._stall.renew()
                 self._report(outcome, began)
+                began = time.monotonic()
                 found.append(outcome)
         if found:
             record(publishing)
