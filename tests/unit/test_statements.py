@@ -11,7 +11,7 @@ from tidemark.ledger import deciding
 from tidemark.postgres.session import query
 
 ROOM = Path(deciding.__file__).parent
-RUNS = {"_run", "_one", "_number", "_rows", "_settled"}
+RUNS = {"_run", "_one", "_number", "_rows", "_found_under_lock"}
 OF_ITS_TRANSACTION = {"region", "epoch"}
 """Given with all that a transaction decides."""
 

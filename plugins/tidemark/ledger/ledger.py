@@ -76,7 +76,7 @@ class Ledger(Reader):
         published), `planned`, or None if the batch was discarded.
         """
         span = contribution.reads[0].span  # all of its spans are claimed, or none
-        found = self._settled(
+        found = self._found_under_lock(
             "outcome_of_batch",
             batch.region,
             seq=batch.seq,
@@ -88,12 +88,12 @@ class Ledger(Reader):
 
     def find_settled(self, uuid: UUID, region: str) -> int | None:
         """The epoch of an open or a reset whose COMMIT got no answer; None if it did not commit."""
-        found = self._settled("find_settled", region, uuid=str(uuid))
+        found = self._found_under_lock("find_settled", region, uuid=str(uuid))
         return found[0] if found else None
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         """The state of a rewind whose COMMIT got no answer, read under the region lock."""
-        found = self._settled("reset_state", region, uuid=str(uuid))
+        found = self._found_under_lock("reset_state", region, uuid=str(uuid))
         return found[0] if found else None
 
     def replay_outcome(self, batch: Batch) -> Replayed | None:
@@ -101,7 +101,7 @@ class Ledger(Reader):
 
         Read under the region lock.
         """
-        found = self._settled("replay_outcome", batch.region, seq=batch.seq)
+        found = self._found_under_lock("replay_outcome", batch.region, seq=batch.seq)
         return Replayed(batch.seq, *found) if found else None
 
     def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
@@ -109,7 +109,7 @@ class Ledger(Reader):
 
         Read under the region lock.
         """
-        found = self._settled(
+        found = self._found_under_lock(
             "batch_replay_outcome", batch.region, seq=batch.seq, staged_seq=batch.staged_seq
         )
         return ReplayedBatch(*found) if found else None
@@ -151,7 +151,7 @@ class Ledger(Reader):
         with autocommit(self.engine) as cursor:
             cursor.execute(query("finish_reset"), values)
 
-    def _settled(self, name: str, region: str, **values: object) -> tuple[Any, ...] | None:
+    def _found_under_lock(self, name: str, region: str, **values: object) -> tuple[Any, ...] | None:
         """Wait for the region lock, then return the row that the statement finds, if it does."""
         with transaction(self.engine, "outcome") as cursor:
             lock_region(cursor, region)
