@@ -106,22 +106,22 @@ class _Counting:
 
 
 def _held(
-    counting: _Counting, plan: RewindPlan, again: Reread, retention: Retention, now: int
+    counting: _Counting, plan: RewindPlan, reread: Reread, retention: Retention, now: int
 ) -> Held:
-    tp, faults = again.span.topic_partition, list[str]()
+    tp, faults = reread.span.topic_partition, list[str]()
     start = plan.places[tp].offset
     if retention.may_compact:
-        if start < again.span.start:
+        if start < reread.span.start:
             faults.append(
-                f"{Span(*tp, start, again.span.start)} may have been compacted, and the ledger has"
+                f"{Span(*tp, start, reread.span.start)} may have been compacted, and the ledger has"
                 " forgotten how many records it held"
             )
-        faults += counting.missing(again.span, again.records)
+        faults += counting.missing(reread.span, reread.records)
     else:
-        faults += counting.missing(again.first, again.first_records)
+        faults += counting.missing(reread.first, reread.first_records)
     if retention.milliseconds is None:
         return Held(tuple(faults))
-    written = oldest_timestamp(counting.config, Span(*tp, start, again.span.end))
+    written = oldest_timestamp(counting.config, Span(*tp, start, reread.span.end))
     seconds = None if written is None else (written + retention.milliseconds) // 1000 - now
     if seconds is not None and seconds <= 0:
         faults.append(
