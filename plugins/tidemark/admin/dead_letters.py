@@ -24,7 +24,6 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.kept_dead_letters import KeptDeadLetter, export
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.plain import plain
 from tidemark.runs.region import Region, region_of
@@ -160,7 +159,7 @@ def purge_dead_letters(
     with region_of(pipeline, connections) as region:
         region.state()
         engine = region.ledger.engine
-        until = LedgerQueries(engine).now() - age
+        until = region.ledger.queries.now() - age
         meant = replace(meant, until=min(until, meant.until or until))
         found, left, unsent = naming.purgeable(engine, region.name, meant)
         if order:
@@ -188,7 +187,7 @@ def purge_old(region: Region) -> None:
     engine, deadline = region.ledger.engine, Deadline(TIDYING_SECONDS)
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
-        meant = DeadLetterFilter(until=LedgerQueries(engine).now() - timedelta(days=days))
+        meant = DeadLetterFilter(until=region.ledger.queries.now() - timedelta(days=days))
         while naming.purge(engine, region.name, meant, order) and not deadline.is_past:
             pass
     except (TidemarkError, psycopg2.Error) as error:

@@ -12,7 +12,7 @@ from tidemark.admin.errors import RewindWouldLose
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
 from tidemark.kafka.spans import read_spans
-from tidemark.ledger.queries import LedgerQueries, PublishedSpan
+from tidemark.ledger.queries import PublishedSpan
 from tidemark.ledger.rewinds import Reread
 from tidemark.model.batch import SpanRead
 from tidemark.model.facts import Facts
@@ -45,7 +45,7 @@ def held(region: Region, plan: RewindPlan, tell: Tell) -> dict[TopicPartition, H
     again = [one for one in region.ledger.reread(region.name, plan.to_seq)
              if one.span.topic_partition in plan.places]  # fmt: skip
     settings = retentions(region.kafka, {one.span.topic for one in again}) if again else {}
-    now = int(LedgerQueries(region.ledger.engine).now().timestamp())
+    now = int(region.ledger.queries.now().timestamp())
     counting = _Counting(region.kafka)
     with ThreadPoolExecutor(_READERS) as readers, counting:
         looks = {

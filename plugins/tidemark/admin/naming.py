@@ -17,7 +17,6 @@ from tidemark.admin.errors import (
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.naming import RegionHome, Size
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.batch import Staging
 from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
@@ -68,7 +67,7 @@ def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropRe
     with ledger_of(warehouse) as ledger:
         state = ledger.region_state(name)
         if state is None:
-            known = tuple(one.region for one in LedgerQueries(ledger.engine).regions())
+            known = tuple(one.region for one in ledger.queries.regions())
             raise NotInLedger(region=name, known=known)
         if order:
             _retire_all(ledger.engine, name)

@@ -35,7 +35,7 @@ from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.deciding import refuse_batch_replay
 from tidemark.ledger.kept_dead_letters import KeptDeadLetter, replayable
-from tidemark.ledger.queries import LedgerQueries, PublishedSpan
+from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
 from tidemark.model.facts import refuse_other_topics
@@ -380,7 +380,7 @@ def _preview(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]
     Raises:
         Refused: there is no such batch, or its records can't be read again.
     """
-    state, queries = region.state(), LedgerQueries(region.ledger.engine)
+    state, queries = region.state(), region.ledger.queries
     with autocommit(region.ledger.engine) as cursor:
         refuse_batch_replay(cursor, region.name, seq)
     spans = queries.published_spans(region.name, seq)

@@ -11,7 +11,7 @@ from tidemark.admin.reset import reset_region
 from tidemark.deadline import Deadline
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.actions import Order
-from tidemark.ledger.queries import LedgerQueries, PublishedCounts
+from tidemark.ledger.queries import PublishedCounts
 from tidemark.model.plan import Bounds
 from tidemark.protocol.close import Closed, close, fail
 from tidemark.protocol.open import UNKNOWN
@@ -75,7 +75,7 @@ def check_closed(pipeline: Pipeline, connections: Connections, *, run_id: str) -
 def counted_after(pipeline: Pipeline, connections: Connections, seq: int) -> PublishedCounts:
     """What is published after a checkpoint, whichever runs did it; nothing of what is rewound."""
     with region_of(pipeline, connections) as region:
-        return LedgerQueries(region.ledger.engine).counted_after(region.name, seq)
+        return region.ledger.queries.counted_after(region.name, seq)
 
 
 def run(

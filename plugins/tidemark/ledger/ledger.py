@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNeverOpened
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.ledger.settling import Settling
@@ -20,6 +22,11 @@ from tidemark.postgres.transaction import autocommit, transaction
 
 class Ledger(Reader):
     """The ledger's tables, through one SQLAlchemy engine."""
+
+    @cached_property
+    def queries(self) -> LedgerQueries:
+        """What people and metrics ask of it."""
+        return LedgerQueries(self.engine)
 
     @contextmanager
     def deciding(self, region: str, epoch: int, name: str) -> Iterator[Deciding]:
