@@ -131,10 +131,15 @@ def test_mapped_drains_are_labelled_as_the_ledger_names_them(found: Found) -> No
     ],
 )
 def test_the_form_says_where_a_reset_goes(resets: Found, form: str, to: object) -> None:
-    ((call,), applied) = resets[form]["calls"], form == "a checkpoint"
+    (call,) = resets[form]["calls"]
     assert call["request_id"] == f"flights_reset/{resets[form]['run_id']}"
-    assert (call["to"], call["apply"], call["run_id"]) == (to, applied, None)
-    assert call["why"] == ("a drill" if applied else "by hand")
+    assert (call["to"], call["run_id"]) == (to, None)
+    assert call["why"] == ("a drill" if form == "a checkpoint" else None)  # a dry run has no order
+
+
+def test_an_order_to_reset_without_a_reason_is_by_hand(resets: Found) -> None:
+    (call,) = resets["as it comes up, applied"]["calls"]
+    assert call["why"] == "by hand"
 
 
 def test_a_place_that_is_none_fails_at_once_and_resets_nothing(resets: Found) -> None:

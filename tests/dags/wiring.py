@@ -22,6 +22,7 @@ from tidemark.admin import run as run_module
 from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow.operator import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
+from tidemark.ledger.actions import Order
 from tidemark.ledger.queries import PublishedCounts
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
@@ -73,9 +74,12 @@ class StandIns:
         self.named("close")(**arguments)
         return Closed(Checkpoint("flights", 3, self.seq, {FIRST: 42}), 2, 30, 4, 34)
 
-    def reset(self, *_: object, **arguments: Any) -> ResetReport:
-        self.named("reset")(**arguments)
-        report = ResetReport("flights", arguments["apply"], 3, 7, 7, (), {FIRST: 40}, ())
+    def reset(self, *given: Any, **arguments: Any) -> ResetReport:
+        order: Order | None
+        *_, order = given
+        told = {"why": order.why if order else None, "run_id": None}
+        self.named("reset")(**told | arguments)
+        report = ResetReport("flights", order is not None, 3, 7, 7, (), {FIRST: 40}, ())
         if arguments.get("to") is None:
             return report
         return replace(report, to_seq=4, removed=REMOVED)
