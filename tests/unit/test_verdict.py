@@ -1,5 +1,6 @@
 """What is said first of a region by its status, where Airflow is not asked."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status("open", kafka=8), Level.running),
         (status(partitions=(SHORT,)), Level.red),
         (status(partitions=(SHORT, LONG)), Level.red),
+        (status(partitions=(replace(SHORT, is_read=False), LONG)), Level.well),
         (status("open", partitions=(SHORT, LONG)), Level.running),
         (status(output=OutputStatus(OUT, 7, 0, 0)), Level.well),
         (status(output=OutputStatus(OUT, 5, 2, 3)), Level.behind),

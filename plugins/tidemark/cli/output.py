@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -68,8 +69,14 @@ def _own_stdout() -> TextIO:
     sys.stdout.flush()
     if sys.stdout is not sys.__stdout__ or sys.stderr is None:
         return sys.stdout
+    return _kept_stdout()
+
+
+@cache
+def _kept_stdout() -> TextIO:
+    """For good: C code may write its buffer when the process ends."""
     own = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # for good: C code may write its buffer when the process ends
+    os.dup2(2, 1)
     return own
 
 

@@ -48,8 +48,8 @@ def verify(
     deterministic. Writes scratch tables only, which are gone at the end; runs may go on meanwhile.
 
     Exits with 1 and names the first differences if anything is lost, doubled, altered or foreign.
-    Batches that Kafka no longer holds whole are "not verifiable", and so are all where a target is
-    gone or has no batch_seq: they are named and counted, and alone do not fail it.
+    Batches that Kafka no longer holds whole are "not verifiable": they are named and counted, and
+    alone do not fail it. Where a target is gone or has no batch_seq, all batches are only counted.
 
       tidemark verify flights
       tidemark verify flights --last 10 -o json

@@ -112,7 +112,12 @@ def _lag(logs: _Logs, seen: SeenRegion, ledger: Offsets) -> Lag:
     if not ledger:
         return _unopened(logs.facts, seen.pipeline.kafka)
     ends = logs.facts.ends
-    known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
+    # By a pattern nobody tells here whether a topic is still read: it is not called short.
+    topics = seen.pipeline.kafka.topics
+    known = [
+        PartitionStatus(*at, offset, None, ends.get(at), is_read=at.topic in topics)
+        for at, offset in ledger.items()
+    ]
     worst = max(known, key=lambda one: one.lag or 0)
     oldest = oldest_age(logs.broker, known, int(time() * 1000))
     lag, place = total(one.lag for one in known), str(worst.topic_partition)

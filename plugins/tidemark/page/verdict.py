@@ -48,7 +48,7 @@ def verdict(
 ) -> Verdict:
     """The worst of what is known; without what Kafka tells, lag and drift, nothing is behind.
 
-    `short` names the partitions whose log ends before the ledger's offset, if they are known.
+    `short` names the partitions that are read and whose log ends before the ledger's offset.
     """
     return worst(_verdicts(seen, standing, problem, lag, drifting, short))
 
@@ -74,7 +74,7 @@ def _verdicts(
         yield from _of_ledger(seen, standing)
         yield from _waiting(seen, standing, lag)
         if standing.state != "open":
-            yield from at_rest(drifting, short, is_short=bool(short) or (lag or 0) < 0)
+            yield from at_rest(drifting, short)
 
 
 def _unread(file: UnreadFile) -> Verdict:

@@ -62,17 +62,16 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     """
     facts = _facts_of_logs(region, overrides)
     tops = region.broker.high_watermarks(sorted(facts.ends))
-    _refuse_starts_beyond(region, facts)
     return replace(facts, high_watermarks=tops)
 
 
-def _refuse_starts_beyond(region: Region, facts: Facts) -> None:
+def _refuse_commits_beyond(region: Region, facts: Facts, committed: Offsets) -> None:
     """What comes up to there would be passed over in silence.
 
     A consumer that reads uncommitted records may stand above the last stable offset: a later open
     would take that for a log that lost its end.
     """
-    beyond = {tp: start for tp, start in facts.starts.items() if start > facts.ends[tp]}
+    beyond = {tp: at for tp, at in committed.items() if at > facts.ends[tp]}
     if beyond:
         raise NewRegionCommitsTooFar(
             region=region.name,
@@ -142,6 +141,7 @@ def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
                 raise NewRegionLacksCommits(
                     region=region.name, group=region.group.group_id, partitions=missing
                 )
+            _refuse_commits_beyond(region, facts, committed)
             return committed
         case FromTimestamp() as moment:
             return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.ledger.sending import unsent, withheld_seqs
+from tidemark.ledger.sending import sent_seqs, unsent, withheld_seqs
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.output import Topics
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.region import Region, facts_left
+from tidemark.protocol.ports import Output
+from tidemark.runs.region import Region, facts_left, unsubscribed
 from tidemark.staging.catalog import find_relation
 from tidemark.staging.target import Target, count_beside_ledger
 
@@ -35,6 +36,8 @@ class PartitionStatus:
     ledger: int
     kafka: int | None
     end: int | None
+    is_read: bool = True
+    """Whether the pipeline reads its topic; one that it left stays where it stands."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -135,8 +138,18 @@ class RegionStatus:
 
 
 def short(partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
-    """Those whose log ends before the ledger's offset: Kafka has lost what was read, or more."""
-    return tuple(str(one.topic_partition) for one in partitions if (one.lag or 0) < 0)
+    """Those that are read, and whose log ends before the ledger's offset."""
+    return tuple(
+        str(one.topic_partition) for one in partitions if one.is_read and (one.lag or 0) < 0
+    )
+
+
+def _partitions(region: Region) -> Iterator[PartitionStatus]:
+    """Where the ledger stands in each; Kafka is asked later."""
+    offsets = region.ledger.merged_checkpoint(region.name).offsets
+    left = unsubscribed(region, offsets)
+    for tp, offset in offsets.items():
+        yield PartitionStatus(*tp, offset, None, None, is_read=tp.topic not in left)
 
 
 def total(numbers: Iterable[int | None]) -> int | None:
@@ -168,10 +181,7 @@ def in_ledger(region: Region) -> RegionStatus:
         reason=run.reason if run else None,
         remarks=tuple(run.remarks) if run else (),
         overrides=tuple(run.overrides) if run else (),
-        partitions=tuple(
-            PartitionStatus(*where, offset, None, None)
-            for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
-        ),
+        partitions=tuple(_partitions(region)),
         targets=tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
         members=tuple(queries.members_at(region.name, state.epoch)),
         newest=published[0] if published else None,
@@ -250,8 +260,8 @@ class OutputStatus:
     withheld_seqs: tuple[int, ...] = ()
     """Batches that a person has withheld: the topic has none of their rows."""
     is_said: bool = False
-    """Where the offsets do not say what was sent, the pipeline file does: by start or resume_after.
-    """
+    """Where the offsets do not say what was sent, the pipeline file does: by `start` where nothing
+    ever was, or by a `resume_after` that is not behind what the ledger knows as sent."""
 
 
 def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> OutputStatus | None:
@@ -266,8 +276,9 @@ def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> Outp
         return None
     marks = region.group.sent(asked)
     if len(marks) != 1:
-        is_said = output.start is not None or output.resume_after is not None
-        return OutputStatus(output.topics, None, is_said=is_said)
+        with autocommit(region.ledger.engine) as cursor:
+            known = sent_seqs(cursor, region.name).read_back
+        return OutputStatus(output.topics, None, is_said=_is_said(output, known))
     [sent] = marks
     with autocommit(region.ledger.engine) as cursor:
         found = unsent(cursor, region.name, region.pipeline.sent_parts, sent.seq)
@@ -281,6 +292,13 @@ def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> Outp
         unsent_records=records,
         withheld_seqs=tuple(withheld),
     )
+
+
+def _is_said(output: Output, sent_seq: int) -> bool:
+    """Whether the file says what was sent; `sent_seq` is the newest that was read back, or 0."""
+    if output.resume_after is not None:
+        return output.resume_after >= sent_seq
+    return output.start is not None and not sent_seq
 
 
 OLDEST_SECONDS = 1.0

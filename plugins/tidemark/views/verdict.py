@@ -99,7 +99,7 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     left = f"the lag is {known}"
     yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
     if not found.is_open:
-        yield from at_rest(found.drifting, found.short, is_short=bool(found.short))
+        yield from at_rest(found.drifting, found.short)
         if found.output and found.head_seq:
             yield from _of_output(found.output)
 
@@ -173,21 +173,20 @@ def failed(run_id: str, reason: str, error: TaskError = RUN_NOT_DONE) -> Verdict
     return Verdict(Level.red, sentence, remedy(code), code)
 
 
-def at_rest(drifting: int | None, short: Sequence[str], *, is_short: bool) -> Iterator[Verdict]:
-    """Of a region at rest, by what Kafka tells; `short` names partitions, if they are known."""
-    if is_short:
+def at_rest(drifting: int | None, short: Sequence[str]) -> Iterator[Verdict]:
+    """Of a region at rest, by what Kafka tells; `short` names partitions."""
+    if short:
         yield log_is_short(short)
     if drifting:
         yield drifted(drifting)
 
 
 def log_is_short(places: Sequence[str]) -> Verdict:
-    """Of a region at rest whose ledger is ahead of Kafka, in these partitions if they are known.
+    """Of a region at rest whose ledger is ahead of Kafka in these partitions.
 
     After another leader was elected it may be so for a moment, which is why a run looks again.
     """
-    log = f"the log of {brief(places)}" if places else "a log"
-    sentence = f"In Kafka {log} ends before the ledger's offset."
+    sentence = f"In Kafka the log of {brief(places)} ends before the ledger's offset."
     return Verdict(Level.red, sentence, remedy(DataLost.code), DataLost.code)
 
 

@@ -1,15 +1,20 @@
 """Where a partition starts: the beginning, the end, commits, a time; and what comes later."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.produce import good, numbered, open_transaction, produce
 from tests.support.topics import add_partitions
+from tests.support.waiting import until
 from tests.support.world import World, everything
 
 from tidemark.check._job import region_findings
 from tidemark.check.findings import State
+from tidemark.kafka.facts import Broker
+from tidemark.model.offsets import Offsets
 from tidemark.runs.errors import NewRegionCommitsTooFar, NewRegionHasCommits, NewRegionLacksCommits
 
 
@@ -86,8 +91,27 @@ def test_a_start_from_commits_behind_an_open_transaction_waits_for_its_end(world
         world.open()
     assert (refused.value.ends, refused.value.committed) == ({at: 2}, {at: 3})
     producer.commit_transaction(120)
+    broker = Broker({"bootstrap.servers": world.kafka})
+    until(lambda: broker.facts([world.topic]).ends[at] == 4)  # its marker is there too
     world.run()
     assert world.rows() == []
+
+
+def test_a_start_at_a_time_to_come_lets_the_topic_grow_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5: the end that stands for it may be told later than the others."""
+    whole = Broker.offsets_at
+
+    def growing(broker: Broker, *asked: Any) -> Offsets:
+        world.produce(1)
+        return whole(broker, *asked)
+
+    monkeypatch.setattr(Broker, "offsets_at", growing)
+    world.settings = {"kafka": {"start": {"timestamp": "2999-01-01T00:00:00Z"}}}
+    world.open()
+    initial = "SELECT initial_offset FROM tidemark.partitions WHERE partition = 0"
+    assert world.sql(initial) == [(1,)]
 
 
 def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
