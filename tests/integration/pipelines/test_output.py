@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from tests.support.produce import good, produce
 from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
@@ -211,6 +212,29 @@ def test_status_and_metrics_show_what_is_not_sent(world: World, sink: str) -> No
     assert samples["tidemark_output_unsent_records"] == 3
     world.close()
     assert status(world) == OutputStatus(Topics(sink), 2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_said"),
+    [
+        ({}, False),
+        ({"start": "end"}, False),
+        ({"resume_after": 0}, False),
+        ({"resume_after": 1}, True),
+    ],
+    ids=str,
+)
+def test_what_the_file_says_was_sent_counts_if_the_next_run_takes_it(
+    world: World, sink: str, admin: AdminClient, said: dict[str, Any], is_said: bool
+) -> None:
+    """B9: `start` is of a region that never sent; the ledger knows that batch 1 was."""
+    world.settings["output"] = {"topic": sink}
+    world.produce(1)
+    world.run()
+    group = world.pipeline.group
+    admin.delete_consumer_groups([group])[group].result(120)
+    world.settings["output"] |= said
+    assert status(world) == OutputStatus(Topics(sink), None, is_said=is_said)
 
 
 def status(world: World) -> OutputStatus | None:
