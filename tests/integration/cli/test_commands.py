@@ -42,7 +42,7 @@ def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
     assert (found["run_id"], found["unpublished_seq"], found["problem"]) == ("run", None, None)
     assert found["partitions"][0] == {
         "topic": region.topic, "partition": 0, "ledger": 13, "kafka": 13, "end": 13,
-        "lag": 0, "drift": 0,
+        "lag": 0, "drift": 0, "is_read": True,
     }  # fmt: skip
     shown = tidemark("status", region.region).stdout
     assert f"{region.topic}[1]" in shown

@@ -107,7 +107,7 @@ def test_lag_is_told_from_kafka_and_from_the_ledger(region: World) -> None:
     found = answer("group", region.region)
     assert found["partitions"][0] == {
         "topic": region.topic, "partition": 0, "ledger": 5, "kafka": 1, "end": 8,
-        "lag": 3, "kafka_lag": 7, "drift": -4,
+        "is_read": True, "lag": 3, "kafka_lag": 7, "drift": -4,
     }  # fmt: skip
     assert (found["lag"], found["kafka_lag"], found["drifting"]) == (3, 7, 1)
 
