@@ -29,6 +29,7 @@ from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import rewind, settle
 from tidemark.runs import retire
 from tidemark.runs.region import Region
+from tidemark.settings.pipeline import Pipeline
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.tables import complete_reads, record_reads
@@ -215,10 +216,15 @@ class MadeUp:
     def region(self) -> Region:
         """What status and group look at."""
         broker = SimpleNamespace(facts=lambda _: self.facts, gone=lambda _: frozenset())
-        pipeline = SimpleNamespace(
-            region=self.name, group=self.name, tables=self.tables, max_consecutive_resets=5
+        pipeline = Pipeline.model_validate(
+            {
+                "region": self.name,
+                "kafka": {"connection": "kafka", "topics": [TOPIC]},
+                "decode": {"format": "json", "schema": {"number": "long"}},
+                "target": {"connection": "postgres", "table": str(self.target)},
+            }
         )
-        return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {}, None)))
+        return Region(pipeline, self.ledger, *cast(Any, (broker, self.group, {}, None)))
 
 
 _JOIN = """
