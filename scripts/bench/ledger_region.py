@@ -18,11 +18,12 @@ from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
+from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.model.plan import Bounds
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import close
-from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
+from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.plan import plan_batch
 from tidemark.protocol.publish import contribute_and_publish
 from tidemark.protocol.reset import ResetRequest, RewindRequest

@@ -213,10 +213,13 @@ def test_the_names_of_the_form_are_those_of_the_code() -> None:
 
     from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
     from tidemark.airflow.forms import OVERRIDES, REWIND_OVERRIDES
-    from tidemark.model.corruption import ACCEPT_CORRUPT
+    from tidemark.model.overrides import (
+        ACCEPT_CHANGES,
+        ACCEPT_CORRUPT,
+        ACCEPT_DATA_LOSS,
+        ACCEPT_RESEND,
+    )
     from tidemark.model.plan import Bounds
-    from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-    from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 
     limits = {field.name for field in fields(Bounds)} - {"in_flight"}  # which is no limit of a run
     assert set(OF_THE_FORM) == limits == set(BOUNDS)

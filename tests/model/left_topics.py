@@ -12,8 +12,8 @@ from tidemark.errors import Refused, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.overrides import ACCEPT_DATA_LOSS
 from tidemark.model.state import KnownTarget, RegionState
-from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import Place, RewindPlan

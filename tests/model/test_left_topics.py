@@ -27,7 +27,7 @@ def by_the_file_alone(*given: Any) -> Place:
 @pytest.mark.parametrize(
     ("place", "name", "bug"),
     [
-        (RewindPlan, "refuse_left", lambda *_, is_accepted: None),
+        (RewindPlan, "_refuse_left", lambda *_: None),
         (left_topics, "Place", by_the_file_alone),
     ],
     ids=["nobody asks", "the file alone is asked"],

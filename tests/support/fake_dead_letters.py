@@ -24,7 +24,6 @@ from tidemark.model.batch import (
     Rows,
 )
 from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Limits, Replayed
-from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
 from tidemark.protocol.removal import Removal
@@ -131,9 +130,7 @@ class DeadLetterTransaction:
 
     def rewind_plan(self, to_seq: int) -> Any:
         class Plan:
-            def refuse_unreadable(self, state: RegionState, facts: Facts) -> None: ...
-            def refuse_sent(self, region: str, output: str | None, overrides: object) -> None: ...
-            def refuse_left(self, region: str, left: object, *, is_accepted: bool) -> None: ...
+            def refuse(self, *_: object) -> None: ...
 
         return Plan()
 

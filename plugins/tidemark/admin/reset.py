@@ -15,12 +15,12 @@ from tidemark.ledger.actions import Order
 from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.model.plain import amount
 from tidemark.model.state import Mirrored, RegionState
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
@@ -238,7 +238,7 @@ def rewind_region(
         gone=topics_gone(region, looked.plan.places),
         overrides=tuple(overrides),
         request_id=request_id,
-        topics=region.pipeline.sent_to,
+        sent_to=region.pipeline.sent_to,
     )
     settled = rewind(region.ledger, region.group, looked.rows, region.name, request)
     return completed(region, report, settled)
@@ -269,7 +269,9 @@ def _look(region: Region, to_seq: int, overrides: Sequence[str], *, deletes: boo
     state = region.state()
     facts = _facts(region)
     (seen, to_head), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
-    _refuse_rewind(region, plan, state, facts, overrides)
+    refuse_other_targets(state, region.pipeline.tables)
+    plan.refuse(state, facts, region.pipeline.sent_to, overrides)
+    _refuse_other_table(region, state)
     rows = RowsOfTargets(region.name, region.targets, deletes=deletes)
     counted = _count_rows(region, rows, to_seq)
     if ACCEPT_CHANGES not in overrides:
@@ -289,18 +291,6 @@ def _facts(region: Region) -> Facts:
     known = region.known_partitions()
     facts = facts_left(region.broker, {partition.topic for partition in known})
     return replace(facts, unsubscribed=unsubscribed(region, known))
-
-
-def _refuse_rewind(
-    region: Region, plan: RewindPlan, state: RegionState, facts: Facts, overrides: Sequence[str]
-) -> None:
-    """Everything that is known before the rows are counted."""
-    refuse_other_targets(state, region.pipeline.tables)
-    plan.refuse_unreadable(state, facts)
-    plan.refuse_sent(region.name, region.pipeline.sent_to, overrides)
-    is_accepted = ACCEPT_DATA_LOSS in overrides
-    plan.refuse_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
-    _refuse_other_table(region, state)
 
 
 def _refuse_other_table(region: Region, state: RegionState) -> None:

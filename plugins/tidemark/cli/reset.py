@@ -22,10 +22,9 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
 )
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, ACCEPT_RESEND
 from tidemark.model.plain import age, plain
-from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
-from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 from tidemark.runs.region import region_of
 from tidemark.settings.errors import NameChanged
 from tidemark.views.status import brief, in_ledger, members_of

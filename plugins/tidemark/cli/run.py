@@ -17,11 +17,9 @@ from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Move, ResultFormat, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark, started_spark
 from tidemark.errors import TidemarkError
-from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.facts import backlog
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS, ADOPT_GROUP
 from tidemark.model.plain import amount, plain
-from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-from tidemark.runs.open import ADOPT_GROUP
 from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
 

@@ -11,9 +11,7 @@ from tidemark.model.errors import (
     AcceptedTextHasNoRange,
 )
 from tidemark.model.offsets import Offsets, Span
-
-ACCEPT_CORRUPT = "accept_corrupt"
-"""The override that leaves out ranges; it names them: `accept_corrupt topic[0]@[10, 20)`."""
+from tidemark.model.overrides import ACCEPT_CORRUPT
 
 _RANGE = re.compile(r"([\w.-]+)\[(\d{1,9})\]@\[(\d{1,18}),\s*(\d{1,18})\)")
 

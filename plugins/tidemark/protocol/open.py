@@ -26,6 +26,7 @@ from tidemark.model.facts import (
     unknown_partitions,
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition, in_ranges
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewRun, Partition, RegionState
 from tidemark.protocol.changes import changes, refuse_other_targets
@@ -36,12 +37,6 @@ from tidemark.protocol.errors import (
     RunsResetTooOften,
 )
 from tidemark.protocol.ports import LedgerRegion, Settling
-
-ACCEPT_DATA_LOSS = "accept_data_loss"
-"""The override that goes on where Kafka lost what the ledger needs."""
-
-ACCEPT_CHANGES = "accept_changes"
-"""The override that goes on with another configuration than the checkpoint was made with."""
 
 UNKNOWN = "unknown"
 """Who gave an override, where nobody says."""

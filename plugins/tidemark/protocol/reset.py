@@ -20,7 +20,6 @@ from tidemark.protocol.errors import (
     RewindLookedTooEarly,
     WithholdLookedTooEarly,
 )
-from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.protocol.ports import Settling
 
 
@@ -84,7 +83,7 @@ class RewindRequest(_Request):
     overrides: tuple[str, ...] = ()
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
-    topics: Topics = NOWHERE
+    sent_to: Topics = NOWHERE
     """Where the region sends what is published."""
 
     def check(self, tx: Settling) -> None:
@@ -96,10 +95,7 @@ class RewindRequest(_Request):
             )
         refuse_other_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
-        plan.refuse_unreadable(tx.state, self.facts)
-        plan.refuse_sent(tx.state.region, self.topics, self.overrides)
-        is_accepted = ACCEPT_DATA_LOSS in self.overrides
-        plan.refuse_left(tx.state.region, self.facts.unsubscribed, is_accepted=is_accepted)
+        plan.refuse(tx.state, self.facts, self.sent_to, self.overrides)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""

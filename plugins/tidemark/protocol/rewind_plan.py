@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.output import Topics
+from tidemark.model.overrides import ACCEPT_DATA_LOSS, ACCEPT_RESEND
 from tidemark.model.state import RegionState
 from tidemark.protocol.errors import (
     RewindNotReadable,
@@ -14,9 +15,6 @@ from tidemark.protocol.errors import (
     RewindPlaceUnknown,
 )
 from tidemark.protocol.removal import Removal
-
-ACCEPT_RESEND = "accept_resend"
-"""The override that takes back what was sent to an output topic: it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,24 @@ class RewindPlan:
     replays: int = 0
     """Replays of dead letters that are there."""
 
-    def refuse_unreadable(self, state: RegionState, facts: Facts) -> None:
-        """Refuse what cannot be undone or read again.
+    def refuse(
+        self, state: RegionState, facts: Facts, sent_to: Topics, overrides: Collection[str]
+    ) -> None:
+        """Refuse what can't be undone or read again, and what a person would have to accept.
 
         Raises:
-            Refused: there is no such checkpoint, or Kafka no longer holds what would be read.
+            Refused: see `refuse_unreadable`; or batches were sent to a topic, or nobody would read
+                the records of a topic again, and no override accepts that.
+        """
+        self.refuse_unreadable(state, facts)
+        self._refuse_sent(state.region, sent_to, overrides)
+        self._refuse_left(state.region, facts.unsubscribed, overrides)
+
+    def refuse_unreadable(self, state: RegionState, facts: Facts) -> None:
+        """Refuse what can't be undone or read again, whatever a person accepts.
+
+        Raises:
+            Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
         """
         if not self.is_checkpoint or 0 < self.to_seq < state.oldest_seq:
             raise RewindPlaceUnknown(
@@ -71,15 +82,6 @@ class RewindPlan:
                 region=state.region, to_seq=self.to_seq, ended=ended, not_held=not_held
             )
 
-    def refuse_sent(self, region: str, topics: Topics, overrides: Collection[str]) -> None:
-        """Refuse to take back what was sent, or is sent by now, unless a person accepts that.
-
-        Raises:
-            Refused: the region has an output topic, or sends its dead letters.
-        """
-        if topics.names and self.batches and ACCEPT_RESEND not in overrides:
-            raise RewindOfSentBatches(region=region, batches=self.batches, topics=topics)
-
     def left(self, unsubscribed: Collection[str]) -> dict[Span, int]:
         """What would be taken back, and read again by nobody; with the records that it held.
 
@@ -91,13 +93,14 @@ class RewindPlan:
             if place.offset < place.next_offset and (not place.is_read or tp.topic in unsubscribed)
         }
 
-    def refuse_left(self, region: str, unsubscribed: Collection[str], *, is_accepted: bool) -> None:
-        """Refuse to take back what nobody would read again, unless a person accepts that.
+    def _refuse_sent(self, region: str, sent_to: Topics, overrides: Collection[str]) -> None:
+        if sent_to.names and self.batches and ACCEPT_RESEND not in overrides:
+            raise RewindOfSentBatches(region=region, batches=self.batches, topics=sent_to)
 
-        Raises:
-            Refused: with the spans and their records.
-        """
-        if (left := self.left(unsubscribed)) and not is_accepted:
+    def _refuse_left(
+        self, region: str, unsubscribed: Collection[str], overrides: Collection[str]
+    ) -> None:
+        if (left := self.left(unsubscribed)) and ACCEPT_DATA_LOSS not in overrides:
             raise RewindOfLeftTopics(region=region, to_seq=self.to_seq, left=left)
 
     @property

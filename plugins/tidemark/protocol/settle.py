@@ -17,9 +17,10 @@ from tidemark.errors import (
     TargetRefused,
     TidemarkError,
 )
+from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen, WithholdOvertaken
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
+from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.ports import Group, Ledger, PublishedRows
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest, RewindRequest, WithholdRequest

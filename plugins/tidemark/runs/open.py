@@ -22,10 +22,11 @@ from tidemark.ledger.settling import Settling
 from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
+from tidemark.model.overrides import ACCEPT_DATA_LOSS, ADOPT_GROUP
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Partition, Run
 from tidemark.postgres.transaction import autocommit
-from tidemark.protocol.open import ACCEPT_DATA_LOSS, UNKNOWN, OpenRequest
+from tidemark.protocol.open import UNKNOWN, OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.runs.errors import (
     DataLostWithoutSpent,
@@ -44,10 +45,6 @@ from tidemark.staging.target import refuse_leftovers
 from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
-
-
-ADOPT_GROUP = "adopt_group"
-"""The override that lets a new region replace the commits of its group."""
 
 
 def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:

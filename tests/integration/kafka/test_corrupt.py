@@ -25,9 +25,9 @@ from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.locate import located, locating, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.overrides import ACCEPT_CORRUPT
 from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import RewindNotReadable
 from tidemark.verify.verify import verify

@@ -19,12 +19,12 @@ from tidemark.ledger.actions import Order
 from tidemark.model.errors import NextOffsetsNotHeld, NotHeld, TopicNotThatOfTheLedger
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.overrides import ACCEPT_DATA_LOSS
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     RewindNotReadable,
     SettingDiffers,
 )
-from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.runs import _drain as drain_module
 from tidemark.runs import open
 from tidemark.runs.errors import DataLostWithoutSpent

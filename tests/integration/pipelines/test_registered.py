@@ -18,8 +18,8 @@ from tidemark.decode.errors import RegistrySilent, SubjectNotKnown
 from tidemark.decode.registry import Registry, Written
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.actions import Order
+from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
-from tidemark.protocol.open import ACCEPT_CHANGES
 from tidemark.runs.errors import FieldsWithoutType
 from tidemark.runs.fit import with_columns_in_use
 from tidemark.staging.errors import TargetDoesNotFit

@@ -12,8 +12,8 @@ from tests.support.registry import framed, registry
 from tests.support.world import World, dump
 
 from tidemark.decode.errors import RegistryGaveNoSchema, SubjectUnreadable
+from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
-from tidemark.protocol.open import ACCEPT_CHANGES
 
 ID, NAME = field("id", "int64"), field("name", "string", optional=True)
 SECOND = b"\2\2"

@@ -14,6 +14,7 @@ from tidemark.failpoints import FailpointHit
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.overrides import ACCEPT_DATA_LOSS
 from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import TIMEOUTS_MS
 from tidemark.protocol.errors import (
@@ -25,7 +26,7 @@ from tidemark.protocol.errors import (
     SettleDidNotHappen,
     TargetsChanged,
 )
-from tidemark.protocol.open import ACCEPT_DATA_LOSS, OpenRequest
+from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.settle import rewind, settle
 

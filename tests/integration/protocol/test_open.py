@@ -12,6 +12,7 @@ from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.errors import LeftTopicsGone, NextOffsetsNotHeld, NotHeld, OtherCluster
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Mirrored
 from tidemark.protocol.errors import (
@@ -20,7 +21,7 @@ from tidemark.protocol.errors import (
     RunsResetTooOften,
     SettingDiffers,
 )
-from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, OpenRequest
+from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import Settled, settle
 
