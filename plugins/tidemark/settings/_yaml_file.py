@@ -21,6 +21,9 @@ _NAME = "[key]"
 MOST_NODES = 100_000
 """Keys and values of a file, with each alias written out."""
 
+MOST_DEPTH = 100
+"""Levels of a file, as it is written."""
+
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Airflow reads each file whenever it parses the DAGs: libyaml takes a tenth of the time."""
 
@@ -38,8 +41,10 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise FileNotUtf8(file=path, line=line) from error
-    except ValueError as error:  # PyYAML hands on what Python says of a date that does not exist
-        raise FileNotYaml(file=path, line=None, cause=str(error)) from error
+    except (AttributeError, LookupError, ValueError) as error:
+        # PyYAML hands on what Python says of a day that does not exist, or of `!!bool maybe`.
+        cause = f"a value is no such date, or not what its tag says: {error}"
+        raise FileNotYaml(file=path, line=None, cause=cause) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise FileNotYaml(
@@ -48,6 +53,7 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
 
 
 def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
+    _refuse_deep(text)
     loader = LOADER(text)
     try:
         root = loader.get_single_node()
@@ -55,6 +61,23 @@ def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
         return root, root and loader.construct_document(root)
     finally:
         loader.dispose()
+
+
+def _refuse_deep(text: str) -> None:
+    """Composing nodes recurses in C, which no recursion limit of Python ends: it kills the process.
+
+    Raises:
+        YAMLError: it is too deep, or no YAML.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_DEPTH:
+            mark: Any = event.start_mark  # libyaml's own kind, too
+            raise yaml.MarkedYAMLError(
+                problem=f"it is over {MOST_DEPTH} levels deep", problem_mark=mark
+            )
 
 
 def _refuse_bombs(root: yaml.Node | None) -> None:
