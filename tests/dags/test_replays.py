@@ -122,6 +122,32 @@ def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
         told(batch=3, limit=4)
 
 
+SAYS_MORE = """
+import json, sys
+from tidemark.errors import error_as_dict
+from tidemark.protocol.errors import BatchDied
+print(json.dumps({"error": error_as_dict(BatchDied(region="flights", seq=3))}))
+sys.stderr.write("WARN ShutdownHookManager: a folder stays")
+sys.exit(10)
+"""
+"""A child that fails, and whose JVM has the last word."""
+
+
+@pytest.mark.parametrize(("program", "text"), [(SAYS_MORE, "FENCED: "), ("1/0", "ZeroDivision")])
+def test_a_failed_replay_says_why_whoever_writes_last(
+    program: str, text: str, told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child's answer says it; its log is a log."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    from tidemark.airflow import manual
+
+    monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
+    with pytest.raises(AirflowException, match=text) as failed:
+        told()
+    assert isinstance(failed.value, AirflowFailException) is (text == "FENCED: ")
+
+
 OF_DEAD_LETTERS: dict[str, Any] = {
     "region": "flights", "applied": False, "epoch": 3, "head_seq": 8, "chosen": 9, "replayed": 7,
     "kept": {"INVALID_JSON": 1, "OUT_OF_RANGE": 1}, "not_kept_raw": 0, "rows": None,

@@ -17,16 +17,17 @@ from typing import Any
 import psutil
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, get_current_context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException
 
 from tidemark.admin.replay_report import report_of
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
-from tidemark.airflow.results import keep_code, names_by_exit_code
+from tidemark.airflow.results import as_airflow_failure
 from tidemark.airflow.step import TOOLS, Params, dag_of, described, step
 from tidemark.airflow.tasks import reset_by_hand, target_assets
 from tidemark.environment import without_airflow
+from tidemark.errors import error_from_dict
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
@@ -58,7 +59,9 @@ def replay_by_hand(path: str) -> results.Result:
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
     own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
-    report = report_of(_answer([*arguments(path, context["params"])], without_airflow() | own))
+    with as_airflow_failure():
+        answer = _answer([*arguments(path, context["params"])], without_airflow() | own)
+    report = report_of(answer)
     for line in results.replay_log(report):
         log.info("%s", line)
     return results.of_replay(report)
@@ -93,8 +96,8 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
     Whatever ends the wait, as the task's time-out, ends the child before it goes on.
 
     Raises:
-        AirflowFailException: it failed, and no retry can help.
-        AirflowException: it failed otherwise.
+        TidemarkError: the child's own.
+        AirflowException: it ended without an answer.
     """
     with TemporaryDirectory() as folder:  # which has no .tidemark
         child = subprocess.Popen(  # noqa: S603 -- a text of the form is one argument
@@ -111,13 +114,15 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
                 last = line.rstrip() or last
                 log.info("%s", last)
         answer = (Path(folder) / "answer").read_text()
-    if child.returncode == 0:
+    try:
         report: results.Result = json.loads(answer)
-        return report
-    if name := names_by_exit_code().get(child.returncode):
-        keep_code(name)
-        raise AirflowFailException(last)
-    raise AirflowException(last)
+    except ValueError:
+        raise AirflowException(
+            f"the replay ended without an answer, exit code {child.returncode}: {last}"
+        ) from None
+    if "error" in report:
+        raise error_from_dict(report["error"])
+    return report
 
 
 @contextmanager
