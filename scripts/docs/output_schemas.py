@@ -64,7 +64,7 @@ MORE: dict[type, Parts] = {
     GroupHealth: {"lag": int | None, "kafka_lag": int | None, "drifting": int},
     KnownRegion: {"has_file": bool},
     PartitionStatus: {"lag": int | None, "drift": int | None},
-    RegionStatus: {"lag": int | None, "drifting": int, "verdict": Verdict},
+    RegionStatus: {"lag": int | None, "drifting": int | None, "verdict": Verdict},
     Report: {"clean": bool, "wrong": int, "unverifiable": int},
     ResetReport: {"fences": list[str], "foreign": list[str]},
     TargetStatus: {"drift": int | None},

@@ -13,6 +13,8 @@ from tidemark.views.verdict import Level, verdict_of
 SHORT = PartitionStatus("t", 1, 10, 10, 9)
 OUT = Topics("out", "letters")
 LONG = PartitionStatus("t", 0, 10, 10, 500)
+GONE = PartitionStatus("t", 2, 10, None, None)
+"""Of a topic that Kafka no longer has: it keeps no offset for it."""
 
 
 def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> RegionStatus:
@@ -41,6 +43,7 @@ def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> Regi
         (status("reset"), Level.well),
         (status(kafka=8), Level.behind),
         (status(kafka=None), Level.behind),
+        (status(partitions=(GONE,)), Level.well),
         (status("failed"), Level.red),
         (status("failed", problem="UNREACHABLE: no Kafka"), Level.red),
         (status("reset", consecutive_resets=5), Level.red),

@@ -150,9 +150,8 @@ def _print_regions(found: list[RegionStatus]) -> None:
 
 def _line(r: RegionStatus) -> tuple[object, ...]:
     rows = total(target.ledger for target in r.targets)
-    drifting = None if r.problem else r.drifting
     return (
-        r.region, verdict_of(r).level, r.state, r.epoch, r.head_seq, r.lag, drifting, rows,
+        r.region, verdict_of(r).level, r.state, r.epoch, r.head_seq, r.lag, r.drifting, rows,
         r.consecutive_resets, r.run_id,
     )  # fmt: skip
 

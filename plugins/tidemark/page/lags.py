@@ -25,7 +25,7 @@ from tidemark.page.question import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.runs.region import facts_left
 from tidemark.settings.kafka import KafkaSettings, StartPosition
-from tidemark.views.status import PartitionStatus, oldest_age, short, total
+from tidemark.views.status import PartitionStatus, drifting, oldest_age, short, total
 
 _SIDE_BY_SIDE = 8
 
@@ -125,8 +125,8 @@ def _lag(logs: _Logs, seen: SeenRegion, ledger: Offsets) -> Lag:
     group = Group(logs.config, seen.pipeline.group)
     try:
         committed = group.committed(ledger)
-        drifting = sum(committed.get(at) != offset for at, offset in ledger.items() if at in ends)
-        return replace(found, drifting=drifting)
+        asked = (replace(one, kafka=committed.get(one.topic_partition)) for one in known)
+        return replace(found, drifting=drifting(asked))
     except TidemarkError as error:
         return replace(found, problem=f"{error.code}: {error}")
     finally:

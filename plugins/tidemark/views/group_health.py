@@ -11,6 +11,7 @@ from tidemark.views.status import (
     MemberHealth,
     PartitionStatus,
     brief,
+    drifting,
     in_ledger,
     members_of,
     total,
@@ -91,7 +92,7 @@ class GroupHealth:
     @property
     def drifting(self) -> int:
         """Partitions whose offset in Kafka is not the ledger's."""
-        return sum(one.drift != 0 for one in self.partitions)
+        return drifting(self.partitions)
 
 
 def health_of(region: "Region") -> GroupHealth:

@@ -59,6 +59,11 @@ class PartitionStatus:
         """Kafka's group offset less the ledger's: 0 at rest, below while a mirror is due."""
         return None if self.kafka is None else self.kafka - self.ledger
 
+    @property
+    def drifts(self) -> bool:
+        """Whether Kafka's group offset is not the ledger's; Kafka keeps none of a topic it lost."""
+        return self.end is not None and self.kafka != self.ledger
+
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
@@ -127,14 +132,19 @@ class RegionStatus:
         return total(partition.lag for partition in self.partitions)
 
     @property
-    def drifting(self) -> int:
-        """Partitions whose offset in Kafka is not the ledger's."""
-        return sum(partition.drift != 0 for partition in self.partitions)
+    def drifting(self) -> int | None:
+        """Partitions whose offset in Kafka is not the ledger's; None if not all could be asked."""
+        return None if self.problem else drifting(self.partitions)
 
     @property
     def short(self) -> tuple[str, ...]:
         """Partitions whose log ends before the ledger's offset."""
         return short(self.partitions)
+
+
+def drifting(partitions: Iterable[PartitionStatus]) -> int:
+    """How many of them have another offset in Kafka than in the ledger."""
+    return sum(one.drifts for one in partitions)
 
 
 def short(partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
