@@ -212,19 +212,10 @@ def test_the_names_of_the_form_are_those_of_the_code() -> None:
     from dataclasses import fields
 
     from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
-    from tidemark.airflow.forms import OVERRIDES, REWIND_OVERRIDES
-    from tidemark.model.overrides import (
-        ACCEPT_CHANGES,
-        ACCEPT_CORRUPT,
-        ACCEPT_DATA_LOSS,
-        ACCEPT_RESEND,
-    )
     from tidemark.model.plan import Bounds
 
     limits = {field.name for field in fields(Bounds)} - {"in_flight"}  # which is no limit of a run
     assert set(OF_THE_FORM) == limits == set(BOUNDS)
-    assert set(OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS}
-    assert set(REWIND_OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_DATA_LOSS, ACCEPT_RESEND}
 
 
 @pytest.mark.parametrize("name", BOUNDS)

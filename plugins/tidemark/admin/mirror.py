@@ -66,7 +66,7 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
 
 
 def _drift(region: Region, offsets: Offsets, *, check: bool) -> tuple[str, ...]:
-    """How Kafka differs; to be told that it can't be known is enough before a mirror alone."""
+    """Where Kafka's offsets differ; a mirror goes on where they are unknown, a check can't."""
     if check:
         return drift_of(region, offsets, region.group.committed(offsets))
     return mirror_seen(region, offsets).drift

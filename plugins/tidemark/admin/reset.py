@@ -394,25 +394,38 @@ def reset_region(
                 request_id=request_id,
                 tell=tell,
             )
-        seen, report = dry_run(region)
-        if order is None:
-            return report
-        request = ResetRequest(
-            who=order.who,
-            why=order.why,
-            run_id=run_id,
-            epoch=_epoch_of(region, run_id),
-            mirrored=seen.mirrored,
-            gone=topics_gone(region, report.offsets),
-            request_id=request_id,
-            is_cancelled=is_cancelled,
+        return _reset_to_head(
+            region, order, run_id=run_id, request_id=request_id, is_cancelled=is_cancelled
         )
-        try:
-            settled = _reset(region, request)
-        except Fenced as error:
-            raise ResetOvertaken(cause=str(error)) from error
-        region.ledger.finish_reset(region.name, settled.epoch)
-        return completed(region, report, settled)
+
+
+def _reset_to_head(
+    region: Region,
+    order: Order | None,
+    *,
+    run_id: str | None,
+    request_id: str | None,
+    is_cancelled: bool,
+) -> ResetReport:
+    seen, report = dry_run(region)
+    if order is None:
+        return report
+    request = ResetRequest(
+        who=order.who,
+        why=order.why,
+        run_id=run_id,
+        epoch=_epoch_of(region, run_id),
+        mirrored=seen.mirrored,
+        gone=topics_gone(region, report.offsets),
+        request_id=request_id,
+        is_cancelled=is_cancelled,
+    )
+    try:
+        settled = _settled(region, request)
+    except Fenced as error:
+        raise ResetOvertaken(cause=str(error)) from error
+    region.ledger.finish_reset(region.name, settled.epoch)
+    return completed(region, report, settled)
 
 
 def _epoch_of(region: Region, run_id: str | None) -> int | None:
@@ -424,7 +437,7 @@ def _epoch_of(region: Region, run_id: str | None) -> int | None:
     return run.epoch
 
 
-def _reset(region: Region, request: ResetRequest) -> Settled:
+def _settled(region: Region, request: ResetRequest) -> Settled:
     """Settle; or where this run's reset has been decided and died before its mirror, mirror."""
     decided = region.ledger.unfinished_reset(region.name, request.run_id)
     if decided is None:

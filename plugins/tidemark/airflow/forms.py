@@ -2,6 +2,7 @@
 
 from airflow.sdk import Context, Param
 
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS, ACCEPT_RESEND
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -71,7 +72,7 @@ def replay_doc(pipeline: Pipeline) -> str:
 
 | form | what becomes of it |
 |---|---|
-| as it comes up | dead letters that can be decoded now become rows, each once; the others stay |
+| as it comes up | each dead letter that can be decoded now becomes rows, once; the others stay |
 | with a batch | that checkpoint's rows **are replaced** by what its records make now |
 
 It takes an epoch of its own: the region must be at rest, so pause the pipeline's DAG or wait for
@@ -113,8 +114,8 @@ def _targets(pipeline: Pipeline) -> str:
 
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
-REWIND_OVERRIDES = ("accept_data_loss", "accept_changes", "accept_resend")
+OVERRIDES = (ACCEPT_DATA_LOSS, ACCEPT_CHANGES, ACCEPT_CORRUPT)
+REWIND_OVERRIDES = (ACCEPT_DATA_LOSS, ACCEPT_CHANGES, ACCEPT_RESEND)
 
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
@@ -146,19 +147,19 @@ def run_params() -> dict[str, Param]:
             " least one.",
             7 * 86_400,
         ),
-        "accept_data_loss": _override(
+        ACCEPT_DATA_LOSS: _override(
             "Accept data loss",
             "Accepts that records are gone for good: where Kafka lost records that the ledger"
             " needs (DATA_LOST named them), the run goes on at the next offset that Kafka has."
             " What was skipped is never read. Each such partition is kept as a remark.",
         ),
-        "accept_changes": _override(
+        ACCEPT_CHANGES: _override(
             "Accept changes",
             "Accepts that topics, decode, transform, target mode or the target table itself differ"
             " from those of the checkpoint (REFUSED named them): new rows are made the new way, old"
             " rows stay as they are. Each change is kept as a remark.",
         ),
-        "accept_corrupt": Param(
+        ACCEPT_CORRUPT: Param(
             None,
             type=["null", "string"],
             maxLength=2000,
@@ -186,18 +187,18 @@ def reset_params() -> dict[str, Param]:
             section="Reset",
         ),
         **_order("Reset"),
-        "accept_data_loss": _override(
+        ACCEPT_DATA_LOSS: _override(
             "Accept data loss",
             "For a rewind: also removes rows whose records Kafka no longer has, or nobody reads, so"
             " they do not come again (REFUSED named them: compacted, due for deletion, or of topics"
             " that the pipeline has left).",
         ),
-        "accept_changes": _override(
+        ACCEPT_CHANGES: _override(
             "Accept changes",
             "For a rewind: removes the rows that are there, even if the ledger published another"
             " number (REFUSED named both): somebody else deleted or inserted rows.",
         ),
-        "accept_resend": _override(
+        ACCEPT_RESEND: _override(
             "Accept sending again",
             "For a rewind of a pipeline with an output topic: what was sent stays there, and what"
             " is read again is sent again under new seqs (REFUSED named the topic).",

@@ -285,7 +285,7 @@ def _private() -> str:
 
 
 def _forget(words: str) -> None:
-    """Of a run in which all was well Spark's log is of no use, unless a person has chosen where."""
+    """Delete Spark's log of a task that succeeded, unless a person has chosen its folder."""
     folder = Path(words).parent
     if folder.name.startswith(_PRIVATE):
         shutil.rmtree(folder, ignore_errors=True)

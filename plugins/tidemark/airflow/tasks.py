@@ -38,7 +38,7 @@ Extra = dict[str, Any]
 def newest_event(context: Context, asset: Asset) -> Extra:
     """What the newest event says; nothing if there is none.
 
-    Airflow is asked, for it knows what was sent: a run that failed published and told nobody.
+    Only Airflow knows it: a failed run may have published batches and sent no event.
     """
     try:
         found = context["inlet_events"][asset].ascending(False).limit(1)

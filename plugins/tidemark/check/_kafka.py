@@ -204,8 +204,8 @@ def _doubt_limit(config: dict[str, str], name: str, read: Sequence[str], more: i
     largest = max((limits[topic] for topic in inputs if topic in limits), default=0)
     if limits.get(name, largest + more) < largest + more:
         raise Doubtful(
-            f"takes records of {limits[name]:,} bytes, and the topics that are read of"
-            f" {largest:,}: one that does not fit stops the region",
+            f"accepts records of at most {limits[name]:,} bytes, and the input topics accept"
+            f" {largest:,}: a larger record can't be sent, and it stops the region",
             f"raise max.message.bytes of topic {name} to {largest + more} at least",
         )
 

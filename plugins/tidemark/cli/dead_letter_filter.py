@@ -8,7 +8,6 @@ import typer
 
 from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
 from tidemark.cli.project import connections_of
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import TopicPartition
 from tidemark.runs.region import ledger_of
@@ -63,7 +62,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> Non
     if not strange:
         return
     with ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger:
-        found = LedgerQueries(ledger.engine).dead_letter_reasons(pipeline.region)
+        found = ledger.queries.dead_letter_reasons(pipeline.region)
     for reason in sorted(strange - set(found)):
         raise ReasonUnknown(
             region=pipeline.region,

@@ -33,7 +33,6 @@ from tidemark.cli.output import (
     text_of,
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.plain import amount, inert
 from tidemark.runs.region import region_of
 
@@ -200,7 +199,7 @@ def dead_letters(
         purge_them(pipeline, meant, older_than, why, output, apply=apply)
         return
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        queries = LedgerQueries(the_region.ledger.engine)
+        queries = the_region.ledger.queries
         found = queries.dead_letters(pipeline.region, limit or SHOWN, meant)
     such = "such " if any((reason, since, until, partition)) else ""
     if output is ResultFormat.json:

@@ -19,7 +19,6 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.errors import Refused
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.batch import Checkpoint
 from tidemark.model.plain import plain
 from tidemark.model.plan import MAX_BIGINT
@@ -107,7 +106,7 @@ def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
     """
     if at is None:
         return region.ledger.merged_checkpoint(region.name)
-    if at and not LedgerQueries(region.ledger.engine).is_restorable(region.name, at):
+    if at and not region.ledger.queries.is_restorable(region.name, at):
         raise NoOffsetsAt(region=region.name, seq=at)
     facts = facts_left(region.broker, {place.topic for place in region.known_partitions()})
     plan, state = region.ledger.rewind_plan(region.name, at), region.state()
@@ -167,7 +166,7 @@ def checkpoints(
     """
     pipeline = find_pipeline(region, pipelines).for_readers
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        queries = LedgerQueries(the_region.ledger.engine)
+        queries = the_region.ledger.queries
         found = queries.checkpoints(pipeline.region, last)
         if output is ResultFormat.json:
             ledger, name = the_region.ledger, pipeline.region

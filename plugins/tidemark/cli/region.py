@@ -236,7 +236,7 @@ def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[LedgerQueries]:
     )
     for name in dict.fromkeys(found):
         with ledger_of(connection(name)) as ledger:
-            queries = LedgerQueries(ledger.engine)
+            queries = ledger.queries
             if queries.ledger_is_there():
                 yield queries
 

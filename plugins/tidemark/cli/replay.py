@@ -16,7 +16,7 @@ from tidemark.cli.dead_letter_filter import (
     refuse_unknown_reasons,
 )
 from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
-from tidemark.cli.order import DRY, Apply, order_of
+from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import (
     DAGS,
@@ -48,7 +48,7 @@ def replay(
         typer.Option(min=1, max=10**9, help="At most so many; batch.max_records by default."),
     ] = None,
     apply: Apply = False,
-    why: Annotated[str, typer.Option(help="Why, for the ledger's record of resets.")] = "by hand",
+    why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
     output: Format = ResultFormat.table,
     verbose: Verbose = False,

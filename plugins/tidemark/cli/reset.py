@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.reset import reset_lines, reset_region
-from tidemark.cli.order import DRY, Apply, order_of
+from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -87,7 +87,7 @@ def reset(
         ),
     ] = "last",
     apply: Apply = False,
-    why: Annotated[str, typer.Option(help="Kept in the ledger, with who and when.")] = "by hand",
+    why: Why = "by hand",
     reason: Annotated[str | None, typer.Option(hidden=True)] = None,
     accept_changes: Annotated[
         bool,

@@ -200,7 +200,7 @@ def _verdict(one: RegionStatus) -> str:
     """Level, sentence and remedy; what could not be asked is told at the end, with its own."""
     judged = verdict_of(one)
     if judged.level is Level.unknown:
-        return f"{judged.level}: not all could be asked, see below."
+        return f"{judged.level}: Kafka or Postgres gave no answer, see the error below."
     return f"{judged.level}: {judged.sentence} {judged.remedy}".rstrip()
 
 

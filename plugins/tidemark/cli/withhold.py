@@ -35,8 +35,8 @@ def withhold(
     A dry run unless --apply is given. The rows stay in the target, `tidemark verify` proves them as
     before. It fences everyone and discards what is not published, as a reset does, then sends the
     batches that follow. It refuses a batch that was sent or rewound, and one with an unsent one
-    before it. It can't be taken back. If the next batch can't be sent either, the command ends with
-    what that one says, and this one is withheld.
+    before it. It can't be taken back. If the batch after SEQ can't be sent either, the command ends
+    with that batch's error; SEQ is withheld all the same.
 
     Exits with 0 when the batch is withheld and the rest sent, 16 (REFUSED) for another batch, 15
     (SUPERSEDED) when another open or reset took over: nothing was withheld then.

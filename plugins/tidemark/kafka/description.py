@@ -129,7 +129,7 @@ _EXPENDABLE = Event()
 
 
 def ask_in_this_process() -> None:
-    """This process may die of the question: whoever started it expects that."""
+    """Let `describe_group` ask in this process, whose parent knows that librdkafka may abort it."""
     _EXPENDABLE.set()
 
 

@@ -97,7 +97,7 @@ class Group:
         return describe_group(self._config, self.group_id)
 
     def close(self) -> None:
-        """The clients end."""
+        """Close the group's Kafka clients."""
         self._writers.clear()
         while observer := idle_client(self._observers):
             observer.close()

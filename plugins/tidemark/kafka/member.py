@@ -73,7 +73,7 @@ class Assignment:
         self._set(partitions, partitions)
 
     def suspend(self) -> None:
-        """Nothing is assigned while the group shares anew; what comes back was never away."""
+        """Work on nothing during a rebalance; a partition that comes back then was never lost."""
         self._set(NOTHING, self._kept)
 
     def add(self, partitions: Partitions) -> None:

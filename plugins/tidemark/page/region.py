@@ -288,7 +288,7 @@ def region_view(
                 return RegionView()
             view = _newest(timeline, seen.name, state)
             if not is_live:
-                _add_past(view, timeline, LedgerQueries(ledger.engine), seen.name)
+                _add_past(view, timeline, ledger.queries, seen.name)
             if shows_records:
                 view.dead_letters = timeline.newest_dead_letters(seen.name, DEAD_LETTERS)
             return view

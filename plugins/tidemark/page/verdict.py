@@ -78,7 +78,7 @@ def _verdicts(
 
 
 def _unread(file: UnreadFile) -> Verdict:
-    why = file.error or "Airflow tells why to who may see its import errors."
+    why = file.error or "Airflow shows the reason to users who may see its import errors."
     return Verdict(
         Level.red,
         f"Airflow can't read {file.file}, so no run starts: {why}",

@@ -220,9 +220,9 @@ def due(
     at: int | None,
     gone: frozenset[str],
 ) -> Iterator[Due]:
-    """What a writer has to write that has just fenced the others; its records are read inside.
+    """Yield what a writer that has fenced earlier ones must write; read its records inside.
 
-    Where Kafka takes no offset at all, nothing is sent: it could not be told beside one.
+    Send nothing where no partition takes an offset: what was sent is kept in an offset's metadata.
 
     Raises:
         Fenced: the region has another epoch.

@@ -20,7 +20,7 @@ from tidemark.protocol.ports import Deciding, Ledger
 
 
 def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[Batch, ...]:
-    """The epoch's unpublished batches, the lowest first; one more is planned if it may be.
+    """The epoch's unpublished batches, lowest seq first; plan one more if the bounds allow it.
 
     A plan is fixed within its epoch and dies with it: what is unpublished is taken as it is. None
     are there when the run is done.

@@ -67,7 +67,7 @@ def publish_complete(ledger: Ledger, staged: StagedRows, region: str, epoch: int
 
     Raises:
         Fenced: the epoch has passed.
-        ClaimsLost: what lies under its claims is not: their spans nobody drains again.
+        ClaimsLost: staged rows of claimed spans are not all there; nobody drains these again.
         TargetRefused: a constraint of the target refuses a row.
         TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """
@@ -140,7 +140,8 @@ def contribute_and_publish(
         Fenced: the epoch has passed.
         StagingLost: what this member has staged is not all there; nothing is claimed, and it may
             drain its spans again.
-        ClaimsLost: what lies under earlier claims is not: their spans nobody drains again.
+        ClaimsLost: staged rows of spans that were claimed earlier are not all there; nobody
+            drains these again.
         TargetRefused: a constraint of the target refuses a row.
         TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """

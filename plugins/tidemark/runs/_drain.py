@@ -44,7 +44,7 @@ class Drained:
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
 
-    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Clock) -> None:
         self._run = run
         self._clock = clock
         self._stall = StallDetector(run, clock)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def turn_name(region: str, epoch: int) -> str:
-    """What whoever sends locks. A member of an epoch that has passed is in nobody's way."""
+    """Name the advisory lock of whoever sends: with the epoch, so a fenced member blocks nobody."""
     return f"tidemark output {region} {epoch}"
 
 
@@ -180,7 +180,7 @@ class Publisher:
         return True
 
     def close(self) -> None:
-        """What is on its way is waited for: it ends in a COMMIT, or not."""
+        """Wait until the contribution that was begun has committed, or failed."""
         self._pool.shutdown()
 
     def _contribute_beside(

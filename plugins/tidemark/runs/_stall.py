@@ -3,7 +3,6 @@
 The ledger shows what counts as progress; an outage of Kafka is waited out.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,8 +25,8 @@ T = TypeVar("T")
 class Patience:
     """A wait, by a clock.
 
-    What moves begins it anew, and so does an excuse; but no excuse is one so long after the last
-    move: what comes and goes holds nobody for ever.
+    Progress restarts it. An excuse restarts it too, but only within a bounded time after the last
+    progress: a broker that comes and goes must not hold a run for ever.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -37,21 +36,21 @@ class Patience:
 
     @property
     def waited(self) -> float:
-        """Seconds since the last move or excuse."""
+        """Seconds since the last progress or excuse."""
         return self._clock() - self._since
 
     def observe(self, at: object) -> None:
-        """What is waited for stands like this; if it did not before, it has moved."""
+        """Take how far the work is now; where that differs from before, it is progress."""
         if at != self._seen:
             self._seen = at
             self.renew()
 
     def renew(self) -> None:
-        """Something has moved."""
+        """There was progress."""
         self._moved = self._since = self._clock()
 
     def excuse(self, within: float) -> bool:
-        """Nobody could move; False, so many seconds after the last move, if that is no excuse."""
+        """Restart the wait: nobody could make progress. False `within` seconds after the last."""
         now = self._clock()
         is_excused = now - self._moved < within
         if is_excused:
@@ -60,7 +59,7 @@ class Patience:
 
 
 FOREIGN_SECONDS = 15.0
-"""For spans that a consumer holds which is no member of the region: it will never drain them."""
+"""How long a run waits for spans that a consumer outside the region holds: it never drains them."""
 
 JUDGE_PAUSE = 2.0
 """Between two questions to Kafka about who holds what."""
@@ -90,7 +89,7 @@ class StallDetector:
     `Patience`. The claims of a publish show at its COMMIT alone, which may come late.
     """
 
-    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Clock) -> None:
         self._clock = clock
         self._ledger = run.ledger
         self._group = run.group

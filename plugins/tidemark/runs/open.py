@@ -16,7 +16,6 @@ from tidemark.kafka.admin import offsets_kept_minutes
 from tidemark.kafka.facts import rewritten
 from tidemark.kafka.locate import confirm_corrupt
 from tidemark.ledger.migrate import is_current, migrate
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.regions import refuse_shared
 from tidemark.ledger.settling import Settling
 from tidemark.model.corruption import accepted_ranges, still_due
@@ -152,7 +151,7 @@ def pause_remarks(region: Region) -> list[str]:
     """What a person should know of the pause that ends with this open; nothing if it was short."""
     if region.group.output is None:
         return []
-    queries = LedgerQueries(region.ledger.engine)
+    queries = region.ledger.queries
     ended_at = queries.newest_end(region.name)
     minutes = offsets_kept_minutes(region.kafka) if ended_at else None
     if ended_at is None or minutes is None:

@@ -1,4 +1,4 @@
-"""Retire: the staging tables of batches that are published or discarded go, old checkpoints too."""
+"""Drop the staging tables of published and discarded batches; prune old checkpoints."""
 
 import logging
 import time

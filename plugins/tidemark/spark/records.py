@@ -1,7 +1,6 @@
 """Records become rows: a block of messages is decoded into one Arrow batch and dead letters."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -72,7 +71,7 @@ def decode_block(
         *(_column(field, good, headers) for field in list(schema)[decoded.rows.num_columns :]),
     ]
     dead_letters = [
-        dead_letter(records[rejected.index], rejected, headers) for rejected in decoded.rejected
+        dead_letter(records[one.index], one.reason, one.detail, headers) for one in decoded.rejected
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema), dead_letters
 
@@ -86,14 +85,15 @@ def parted(
     rest, aside = list[Message](), list[DeadLetter]()
     for record in records:
         if (record.topic(), record.partition(), record.offset()) in set_aside:
-            whole = dead_letter(record, Rejected(0, Reason.NULL_VALUE, ""), headers_of)
-            aside.append(replace(whole, reason=SET_ASIDE))
+            aside.append(dead_letter(record, SET_ASIDE, "", headers_of))
         else:
             rest.append(record)
     return rest, aside
 
 
-def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersOf) -> DeadLetter:
+def dead_letter(
+    record: Message, reason: str, detail: str, headers_of_record: HeadersOf
+) -> DeadLetter:
     """The record as it came, with the reason why it is no row."""
     headers = headers_of_record(record)
     key, value = record.key(), record.value()
@@ -104,8 +104,8 @@ def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersO
         key=key,
         value=value,
         headers=None if headers is None else tuple(headers),
-        reason=rejected.reason,
-        detail=rejected.detail if headers is not None else f"{rejected.detail}; {_NO_HEADERS}",
+        reason=reason,
+        detail=detail if headers is not None else f"{detail}; {_NO_HEADERS}",
         hash=record_hash(key, value, headers),
     )
 

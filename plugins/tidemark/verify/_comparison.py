@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from psycopg2 import sql
 
 from tidemark.admin.held import compacted
-from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
+from tidemark.ledger.queries import Published, PublishedSpan
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
@@ -170,7 +170,7 @@ class Comparison:
 
     def compared(self, proof: BatchProof, last: int, spans: Spans) -> BatchProof:
         """The batches up to the last one; once more if a replay took of them meanwhile."""
-        queries, name = LedgerQueries(self.region.ledger.engine), self.region.name
+        queries, name = self.region.ledger.queries, self.region.name
         while True:
             aside = queries.set_aside_of(name, proof.seq, last)
             again = self.scratch.read_again(proof.seq, last, spans, set_aside=aside)

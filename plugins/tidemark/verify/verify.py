@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.admin.held import missing
 from tidemark.errors import CorruptRecord, DataLost
-from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
+from tidemark.ledger.queries import Published, PublishedSpan
 from tidemark.model.batch import ONLY
 from tidemark.model.facts import Facts, refuse_other_cluster
 from tidemark.model.state import RegionState
@@ -60,7 +60,7 @@ class Prover:
         A batch that differs because a prune or a rewind removed it meanwhile is left out: that
         proves nothing.
         """
-        queries = LedgerQueries(self.region.ledger.engine)
+        queries = self.region.ledger.queries
         for group in groups(map(self._begun, batches)):
             for proof in self._proven(group):
                 if not proof.wrong or queries.is_restorable(self.region.name, proof.seq):
@@ -68,7 +68,7 @@ class Prover:
 
     def _begun(self, published: Published) -> Begun:
         """The batch with what its counts say; needs no Kafka."""
-        queries, seq = LedgerQueries(self.region.ledger.engine), published.seq
+        queries, seq = self.region.ledger.queries, published.seq
         if published.replayed is not None:
             return self._begun_replay(published, published.replayed)
         spans = queries.published_spans(self.region.name, seq)
@@ -88,7 +88,7 @@ class Prover:
 
     def _begun_replay(self, published: Published, replayed: int) -> Begun:
         """The same of a replay: what it read is in the ledger."""
-        queries, seq = LedgerQueries(self.region.ledger.engine), published.seq
+        queries, seq = self.region.ledger.queries, published.seq
         spans = [
             PublishedSpan(span, "", 0, 0) for span in queries.replayed_spans(self.region.name, seq)
         ]
@@ -179,7 +179,7 @@ def verify(
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
         state, as_opened = region.state(), region.with_kept_columns()
-        chosen = LedgerQueries(region.ledger.engine).checkpoints(region.name, last)[::-1]
+        chosen = region.ledger.queries.checkpoints(region.name, last)[::-1]
         whole = whole_of(region.ledger.engine, region.name, region.targets)
         tell(None, len(chosen))
         proofs = []
@@ -200,7 +200,7 @@ def verify(
 
 
 def _accepted(region: Region) -> Iterator[str]:
-    for span, epoch in LedgerQueries(region.ledger.engine).skipped_spans(region.name):
+    for span, epoch in region.ledger.queries.skipped_spans(region.name):
         yield f"{span} was never read: a person accepted its loss in epoch {epoch}"
 
 

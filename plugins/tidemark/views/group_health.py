@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import age
 from tidemark.views.status import (
@@ -156,7 +155,7 @@ def held_up(
 
 def _clock(region: "Region", epoch: int | None) -> tuple[datetime, datetime]:
     """When the run published last, or opened; and what time it is: both by the server's clock."""
-    queries = LedgerQueries(region.ledger.engine)
+    queries = region.ledger.queries
     moves = [one.published_at for one in queries.checkpoints(region.name, 1)]
     run = region.ledger.run_at(region.name, epoch) if epoch is not None else None
     moves += [run.opened_at] if run else []

@@ -21,7 +21,6 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.queries import (
     Durations,
     Hidden,
-    LedgerQueries,
     Measured,
     Published,
     ShownMember,
@@ -97,7 +96,7 @@ def measures_of(region: Region, status: RegionStatus) -> Measures:
 
 
 def _oldest(region: Region, status: RegionStatus) -> dict[TopicPartition, int]:
-    now_ms = int(LedgerQueries(region.ledger.engine).now().timestamp() * 1000)
+    now_ms = int(region.ledger.queries.now().timestamp() * 1000)
     return oldest_times(region.broker, status.partitions, now_ms)
 
 

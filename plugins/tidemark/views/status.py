@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.sending import sent_seqs, unsent, withheld_seqs
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.output import Topics
@@ -170,7 +169,7 @@ def total(numbers: Iterable[int | None]) -> int | None:
 
 def in_ledger(region: Region) -> RegionStatus:
     """What the ledger says of the region."""
-    ledger, queries = region.ledger, LedgerQueries(region.ledger.engine)
+    ledger, queries = region.ledger, region.ledger.queries
     if not queries.ledger_is_there():
         return RegionStatus(region.name, "never opened")
     state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
@@ -340,7 +339,7 @@ def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -
         max(0, end - read.get(partition, facts.log_starts[partition]))
         for partition, end in facts.ends.items()
     )
-    is_at_rest = state is None or LedgerQueries(ledger.engine).awaits_run(region)
+    is_at_rest = state is None or ledger.queries.awaits_run(region)
     return Unread(state.epoch if state else 0, waiting, is_at_rest)
 
 

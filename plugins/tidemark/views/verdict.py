@@ -1,6 +1,6 @@
-"""Is it well, how far behind, what broke, what do I do: one word, one sentence, one remedy.
+"""Judge a region by its ledger and Kafka: one level, one sentence, one remedy.
 
-Here by what ledger and Kafka tell; who knows more, as the pages do of Airflow, adds to it.
+Who knows more, as the pages know Airflow's runs, adds to it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -110,8 +110,8 @@ def _of_output(output: OutputStatus) -> Iterator[Verdict]:
         yield Verdict(
             Level.red,
             f"What was sent to {output.topics.named} is not known.",
-            "Say in the file what was, by `output.resume_after`, or by `output.start` if nothing"
-            " ever was, and start a run: see docs/output.md.",
+            "Set `output.resume_after` in the pipeline file to the last batch that was sent, or"
+            " `output.start` if none ever was, and start a run: see docs/output.md.",
             Refused.code,
         )
     if output.unsent_batches:
