@@ -2,9 +2,11 @@
 
 -- name: end_writers
 -- Sessions of tasks that still write to tables which nobody needs. No time-out ends a COPY that waits for its client.
+-- A connection may give its sessions another name: this session has it, too.
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.relation = to_regclass(%(table)s) AND l.database = a.datid AND l.granted AND l.mode = 'RowExclusiveLock'
-  AND a.datname = current_database() AND pg_has_role(a.usesysid, 'USAGE') AND a.application_name = 'tidemark'
+  AND a.datname = current_database() AND pg_has_role(a.usesysid, 'USAGE')
+  AND a.application_name IN ('tidemark', nullif(current_setting('application_name'), ''))
   AND l.pid <> pg_backend_pid()
 
 -- name: find_rows_tables
@@ -13,15 +15,6 @@ SELECT relname FROM pg_catalog.pg_class
 WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r'
   AND (relname = %(rows)s OR starts_with(relname, %(rows)s || '.'))
 ORDER BY 1
-
--- name: prune_batches
--- Dead letters are kept, and the batches that they came with.
-DELETE FROM tidemark.batches b
-WHERE b.region = %(region)s AND b.seq < %(oldest)s AND b.state <> 'planned'
-  AND NOT EXISTS (SELECT FROM tidemark.spans s
-                  WHERE s.region = %(region)s AND s.seq < %(oldest)s AND s.seq = b.seq)
-  AND NOT EXISTS (SELECT FROM tidemark.dead_letters d
-                  WHERE d.region = %(region)s AND d.seq < %(oldest)s AND d.seq = b.seq)
 
 -- name: prune_contributions
 -- Contributions without spans tell nothing more.
@@ -62,18 +55,14 @@ WHERE s.region = %(region)s AND s.seq < %(oldest)s AND (NOT s.live OR s.seq < (
     SELECT max(n.seq) FROM tidemark.spans n
     WHERE n.partition_id = s.partition_id AND n.live AND n.seq <= %(oldest)s))
 
--- name: prune_undo
--- What keys were before checkpoints that can no longer be restored. The key's index begins with region and target.
+-- name: prune_undo_columns
+-- No rewind goes back behind these any more: what keys were before them is swept.
 WITH columns AS (
     DELETE FROM tidemark.undo_columns WHERE region = %(region)s AND seq <= %(oldest)s RETURNING target, seq
-), targets AS (
-    UPDATE tidemark.targets t SET undo_pruned_seq = c.seq
-    FROM (SELECT target, max(seq) AS seq FROM columns GROUP BY target) c
-    WHERE t.region = %(region)s AND t.target = c.target
 )
-DELETE FROM tidemark.undo u
-USING (SELECT target FROM tidemark.targets WHERE region = %(region)s UNION SELECT target FROM columns) t
-WHERE u.region = %(region)s AND u.target = t.target AND u.seq <= %(oldest)s
+UPDATE tidemark.targets t SET undo_pruned_seq = c.seq
+FROM (SELECT target, max(seq) AS seq FROM columns GROUP BY target) c
+WHERE t.region = %(region)s AND t.target = c.target
 
 -- name: prune_up_to
 -- The oldest of the newest checkpoints, and how far a step of pruning goes towards it; nothing while there are fewer.
@@ -107,3 +96,21 @@ SELECT DISTINCT substring(relname FROM %(pattern)s)::bigint
 FROM pg_catalog.pg_class
 WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
 ORDER BY 1
+
+-- name: sweep_batches
+-- Of batches that no rewind goes back to. Those with dead letters are kept, and those of a partition's newest boundary.
+DELETE FROM tidemark.batches WHERE region = %(region)s AND seq IN (
+    SELECT b.seq FROM tidemark.batches b JOIN tidemark.regions r USING (region)
+    WHERE b.region = %(region)s AND b.seq < r.oldest_seq AND b.state <> 'planned'
+      AND NOT EXISTS (SELECT FROM tidemark.spans s WHERE s.region = %(region)s AND s.seq = b.seq)
+      AND NOT EXISTS (SELECT FROM tidemark.dead_letters d WHERE d.region = %(region)s AND d.seq = b.seq)
+    LIMIT %(rows)s)
+
+-- name: sweep_undo
+-- What keys were before upserts that no rewind takes back. The key's index begins with region, target and seq.
+DELETE FROM tidemark.undo WHERE ctid = ANY (ARRAY(
+    SELECT u.ctid FROM tidemark.targets t CROSS JOIN LATERAL (
+        SELECT u.ctid FROM tidemark.undo u
+        WHERE u.region = %(region)s AND u.target = t.target AND u.seq <= t.undo_pruned_seq
+        ORDER BY u.region, u.target, u.seq LIMIT %(rows)s) u
+    WHERE t.region = %(region)s LIMIT %(rows)s))

@@ -531,9 +531,15 @@ class Deciding(Planning, Publishing, Replaying, BatchReplay):
         oldest = up_to or last
         self._run("prune_spans", oldest=oldest)
         self._run("prune_contributions", oldest=oldest)
-        self._run("prune_undo", oldest=oldest)
-        self._run("prune_batches", oldest=oldest)
+        self._run("prune_undo_columns", oldest=oldest)
         runs = self._run("prune_runs", oldest=oldest, retain=retain, step=step)
         members = self._run("prune_members", retain=retain, step=step)
         self._run("prune_oldest_seq", oldest=oldest)
         return bool(oldest < last or step in (runs, members))
+
+    def sweep(self, rows: int) -> bool:
+        """Delete batches, and what keys were before them, that pruned checkpoints leave behind.
+
+        At most so many rows of each; True if more may be left.
+        """
+        return rows in (self._run("sweep_undo", rows=rows), self._run("sweep_batches", rows=rows))

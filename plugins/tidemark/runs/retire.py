@@ -24,6 +24,9 @@ TIDYING_SECONDS = 10.0
 PRUNE_STEP = 1
 """Checkpoints that the first transaction prunes; the next ones more, while they are short."""
 
+SWEEP_ROWS = 10_000
+"""Rows that one transaction deletes of what pruned checkpoints leave behind."""
+
 SHORT_SECONDS = 0.5
 """The region's lock is held for about so long."""
 
@@ -83,20 +86,31 @@ def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
     """The ledger holds the newest `retain` checkpoints, and every partition's newest boundary.
 
     Best effort, under the run's epoch, in steps for a bounded time: what is left is pruned by the
-    next run.
+    next run. What the ledger holds for other reasons slows no step down: it is swept apart.
     """
     deadline = Deadline(TIDYING_SECONDS)
     try:
-        step, is_more = PRUNE_STEP, True
+        _prune_checkpoints(ledger, region, epoch, retain, deadline)
+        is_more = True
         while is_more:
-            begin = time.monotonic()
             with ledger.deciding(region, epoch, "prune") as tx:
-                is_more = tx.prune(retain, step)
-            is_short = time.monotonic() - begin < SHORT_SECONDS
-            step = step * 2 if is_short else max(1, step // 2)
+                is_more = tx.sweep(SWEEP_ROWS)
             is_more = is_more and not deadline.is_past
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("the ledger was not pruned: %s", error)
+
+
+def _prune_checkpoints(
+    ledger: Ledger, region: str, epoch: int, retain: int, deadline: Deadline
+) -> None:
+    step, is_more = PRUNE_STEP, True
+    while is_more:
+        begin = time.monotonic()
+        with ledger.deciding(region, epoch, "prune") as tx:
+            is_more = tx.prune(retain, step)
+        is_short = time.monotonic() - begin < SHORT_SECONDS
+        step = step * 2 if is_short else max(1, step // 2)
+        is_more = is_more and not deadline.is_past
 
 
 @contextmanager

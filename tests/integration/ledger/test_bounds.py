@@ -126,6 +126,17 @@ def test_dead_letters_outlive_their_checkpoint(desk: Desk) -> None:
     assert desk.dead_letters() == dead_letters != []
 
 
+def test_a_batch_without_its_dead_letters_goes_with_a_later_prune(desk: Desk) -> None:
+    epoch = worked(desk)
+    prune(desk.ledger, desk.region, epoch, retain=1)
+    batches = f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}"
+    [(before,)] = desk.sql(batches)
+    desk.sql(f"DELETE FROM tidemark.dead_letters WHERE {desk.here}")
+    prune(desk.ledger, desk.region, epoch, retain=1)
+    [(after,)] = desk.sql(batches)
+    assert 1 <= after < before
+
+
 def test_the_view_for_dashboards_counts_the_dead_letters_that_there_are(desk: Desk) -> None:
     """After a prune and after a rewind as well."""
     view = f"SELECT dead_letters FROM tidemark.region_status WHERE {desk.here}"

@@ -133,13 +133,15 @@ def test_of_all_who_hold_staging_only_tasks_that_write_to_what_nobody_needs_are_
     stack: LocalStack, warehouse: dict[str, Any]
 ) -> None:
     """H10: not a person, not one who reads, not another role, and nobody of a batch at work."""
-    engine = connect(warehouse)
+    named = warehouse | {"application_name": "etl"}  # as a connection's extra may say
+    engine = connect(named)
     desk, another = Desk(engine, warehouse), Desk(engine, warehouse)
     first, second, theirs = discarded(desk), discarded(desk), discarded(another)
     at_work = staged(desk)
     task = warehouse | {"application_name": "tidemark"}
     admin = stack.postgres.parameters("postgres", ADMIN) | {"dbname": warehouse["dbname"]}
     stopped = [(task, WRITES, getattr(second, kind)) for kind in ("rows", "dead_letters", "reads")]
+    stopped.append((named, WRITES, second.rows))
     spared = [
         (admin | {"application_name": "tidemark"}, WRITES, first.rows),
         (warehouse | {"application_name": "psql"}, WRITES, second.rows),

@@ -20,6 +20,7 @@ from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import connect, transaction
 from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers
+from tidemark.runs import retire
 from tidemark.runs.retire import prune
 from tidemark.staging import upsert_sql
 from tidemark.staging._upsert import Upserting
@@ -365,6 +366,37 @@ def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
     assert shop.rows() == {1: "c", 2: "c"}
     shop.desk.rewind(2)
     assert shop.rows() == {1: "b", 2: "b"}
+
+
+def test_a_large_upsert_stops_no_prune(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S18: what its keys were is swept in slices, for which no checkpoint waits."""
+    monkeypatch.setattr(retire, "TIDYING_SECONDS", 0)
+    monkeypatch.setattr(retire, "SWEEP_ROWS", 2)
+    for word in "abc":
+        shop.publish([(number, word) for number in range(3)])
+    left = f"SELECT count(*) FROM tidemark.undo WHERE {shop.desk.here}"
+    oldest = f"SELECT oldest_seq FROM tidemark.regions WHERE {shop.desk.here}"
+    found = []
+    for _ in range(4):
+        prune(shop.desk.ledger, shop.desk.region, shop.desk.epoch, 1)
+        found.append((*shop.desk.sql(oldest)[0], *shop.desk.sql(left)[0]))
+    assert found == [(1, 6), (2, 4), (3, 2), (3, 0)]
+
+
+def test_a_rewind_is_refused_while_what_it_needs_is_swept(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G56: of some keys it is known still."""
+    monkeypatch.setattr(retire, "TIDYING_SECONDS", 0)
+    monkeypatch.setattr(retire, "PRUNE_STEP", 9)
+    monkeypatch.setattr(retire, "SWEEP_ROWS", 1)
+    for word in "abc":
+        shop.publish([(number, word) for number in range(3)])
+    prune(shop.desk.ledger, shop.desk.region, shop.desk.epoch, 1)
+    [(left,)] = shop.desk.sql(f"SELECT count(*) FROM tidemark.undo WHERE {shop.desk.here}")
+    assert left == 5
+    with pytest.raises(KeptRowsPruned):
+        shop.desk.rewind(0)
 
 
 def appends(shop: Shop) -> None:
