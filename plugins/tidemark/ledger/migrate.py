@@ -1,7 +1,7 @@
 """Migrations: forward only, each executes one file of sql/migrations."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.resources import as_file, files
 from io import StringIO
 from typing import cast
@@ -12,12 +12,19 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import (
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+)
 
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.model.table_name import OURS
-from tidemark.postgres.errors import refusal, unreachable
-from tidemark.postgres.session import query
+from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
+from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.transaction import begin
 
 SCHEMAS = OURS
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
@@ -35,7 +42,8 @@ def migrate(engine: Engine) -> str:
     with _connected(engine) as connection:
         # Detached, so closed at the end: a connection that failed after BEGIN must not be pooled.
         connection.detach()
-        connection.execute(text("BEGIN"))
+        with closing(cast("Cursor", connection.connection.cursor())) as cursor:
+            begin(cursor, "migrate")
         connection.exec_driver_sql(query("lock_migrations"), {"key": MIGRATION_LOCK})
         _present(connection)
         for schema in SCHEMAS:
@@ -108,8 +116,10 @@ def _connected(engine: Engine) -> Iterator[Connection]:
     try:
         with engine.connect() as connection:
             yield connection
-    except (OperationalError, InterfaceError) as error:
+    except (OperationalError, InterfaceError, InternalError) as error:
         raise unreachable(cast("psycopg2.Error", error.orig)) from error
+    except NO_ANSWER as error:  # of what goes past SQLAlchemy
+        raise unreachable(error) from error
     except (IntegrityError, ProgrammingError) as error:
         raise refusal(cast("psycopg2.Error", error.orig)) from error
 

@@ -29,7 +29,9 @@ TIMEOUTS_MS = {
 """Part of the protocol: a stopped holder of the region lock must go away by itself."""
 
 _A_DAY_MS = {"statement_timeout": 86_400_000}
-LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(("rewind", "drop", "rename"), _A_DAY_MS)
+LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(
+    ("migrate", "rewind", "drop", "rename"), _A_DAY_MS
+)
 """By a transaction's name: one statement changes all of a region, or all since a checkpoint."""
 
 _LOOKING_MS = {**TIMEOUTS_MS, "idle_in_transaction_session_timeout": 900_000}
@@ -78,9 +80,7 @@ def transaction(
     """
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
-            _begin(cursor)
-            timeouts = timeouts_ms or timeouts_of(name)
-            configure(cursor, {one: f"{ms}ms" for one, ms in timeouts.items()}, is_local=True)
+            begin(cursor, name, timeouts_ms)
             yield cursor
         except NO_ANSWER as error:
             raise unreachable(error) from error
@@ -137,12 +137,19 @@ def _connection(engine: Engine) -> Iterator[Connection]:
         pooled.close()
 
 
-def _begin(cursor: Cursor) -> None:
+def begin(cursor: Cursor, name: str, timeouts_ms: Mapping[str, int] | None = None) -> None:
+    """Begin a transaction with its time-outs, whatever the defaults of role and database are.
+
+    Raises:
+        Unreachable: this is a standby.
+    """
     try:
         # The region lock orders decisions only if each statement sees what the last one left.
         cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
     except psycopg2.NotSupportedError as error:  # a standby can't
         raise unreachable(error) from error
+    timeouts = timeouts_ms or timeouts_of(name)
+    configure(cursor, {one: f"{ms}ms" for one, ms in timeouts.items()}, is_local=True)
 
 
 def _commit(cursor: Cursor, name: str) -> None:

@@ -7,12 +7,21 @@ from typing import Any
 
 import psycopg2
 import pytest
+from psycopg2 import errorcodes
 from tests.support.desk import Desk
 from tests.support.region import ask, rows_of
 
 from tidemark.ledger.errors import LedgerIsNewer
-from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
-from tidemark.postgres.errors import LedgerTablesDiffer
+from tidemark.ledger.migrate import (
+    MIGRATION_LOCK,
+    is_current,
+    migrate,
+    migration_sql,
+    newest,
+    present,
+)
+from tidemark.postgres import transaction
+from tidemark.postgres.errors import LedgerTablesDiffer, PostgresUnreachable
 from tidemark.postgres.session import queries, query
 from tidemark.postgres.transaction import connect
 
@@ -67,6 +76,26 @@ def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> 
         thread.join(300)
     assert errors == []
     assert ask(any_warehouse, "SELECT * FROM tidemark.alembic_version") == [(newest(),)]
+    engine.dispose()
+
+
+def test_no_default_of_the_database_changes_a_migration(warehouse: dict[str, Any]) -> None:
+    """G150: in a snapshot, who waited for another migration would not see it."""
+    defaults = "-c default_transaction_isolation=serializable -c default_transaction_read_only=on"
+    test_migrations_at_once_are_one_migration(warehouse | {"options": defaults})
+
+
+def test_nobody_waits_for_ever_for_a_migration_that_stands_still(
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G150"""
+    monkeypatch.setitem(transaction.TIMEOUTS_MS, "lock_timeout", 200)
+    with closing(psycopg2.connect(**warehouse)) as stopped:
+        stopped.cursor().execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        with pytest.raises(PostgresUnreachable) as gave_up:
+            migrate(engine := connect(warehouse))
+    assert gave_up.value.sqlstate == errorcodes.LOCK_NOT_AVAILABLE
+    migrate(engine)
     engine.dispose()
 
 
