@@ -20,7 +20,7 @@ from tidemark.settings.connections import Connection
 from tidemark_local.postgres import ADMIN, Postgres
 
 ROLES = ("owner", "worker", "executor", "reader")
-SCHEMAS, TARGET, REPLAYS = (
+SCHEMAS, TAKEN_BACK, TARGET, REPLAYS = (
     block.text for block in blocks(ROOT / "docs" / "roles.md") if block.language == "sql"
 )
 TABLE = (
@@ -104,5 +104,6 @@ def granted(world: RoleWorld, server: Postgres) -> RoleWorld:
     migrate(engine)
     engine.dispose()
     ask(world.administrator, TABLE)
+    world.grant(TAKEN_BACK)
     world.grant(TARGET)
     return world

@@ -91,6 +91,14 @@ def test_the_chart_has_the_airflow_that_is_tested() -> None:
     assert json.loads(spark["value"]) == json.loads(local)
 
 
+def test_the_chart_opens_no_door_and_starts_no_more_drivers_than_fit() -> None:
+    """B11: its own user is admin with the password admin; Airflow starts 32 tasks at once."""
+    assert VALUES["createUserJob"]["defaultUser"]["enabled"] is False
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    [parallelism] = re.findall(r"CORE__PARALLELISM.: .(\d+)", str(compose))[:1]
+    assert VALUES["config"]["core"]["parallelism"] == int(parallelism)
+
+
 def test_what_is_tried_is_what_the_project_promises() -> None:
     """B11: all extras but none of development, and each Python that the project names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -163,6 +163,9 @@ def test_workers_change_no_schema(world: RoleWorld) -> None:
         "TRUNCATE tidemark.dead_letters",
         "DROP TABLE public.flights",
         "TRUNCATE public.flights",
+        "DELETE FROM tidemark.actions",
+        "UPDATE tidemark.actions SET database_user = 'nobody'",
+        "UPDATE tidemark.alembic_version SET version_num = 'mine'",
         "CREATE ROLE mine",
     ):
         refuse(world, "worker", statement)
