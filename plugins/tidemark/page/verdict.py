@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidemark.errors import Fenced, TidemarkError, by_code
+from tidemark.errors import Fenced, RunNotDone, TidemarkError, by_code
 from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
@@ -101,7 +101,7 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
             Level.red,
             f"Epoch {standing.epoch} is open, and its DAG run has ended without a reset.",
             "Start the next run: it fences what may be left, and goes on from the ledger.",
-            "RUN_NOT_DONE",
+            RunNotDone.code,
         )
 
 

@@ -59,8 +59,9 @@ def test_migrations_apply_from_empty_and_twice(any_warehouse: dict[str, Any]) ->
     engine.dispose()
 
 
-def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> None:
-    engine = connect(any_warehouse)
+def migrated_at_once(parameters: dict[str, Any]) -> None:
+    """By four threads."""
+    engine = connect(parameters)
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -74,15 +75,19 @@ def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> 
         thread.start()
     for thread in threads:
         thread.join(300)
-    assert errors == []
-    assert ask(any_warehouse, "SELECT * FROM tidemark.alembic_version") == [(newest(),)]
     engine.dispose()
+    assert errors == []
+    assert ask(parameters, "SELECT * FROM tidemark.alembic_version") == [(newest(),)]
+
+
+def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> None:
+    migrated_at_once(any_warehouse)
 
 
 def test_no_default_of_the_database_changes_a_migration(warehouse: dict[str, Any]) -> None:
     """G150: in a snapshot, who waited for another migration would not see it."""
     defaults = "-c default_transaction_isolation=serializable -c default_transaction_read_only=on"
-    test_migrations_at_once_are_one_migration(warehouse | {"options": defaults})
+    migrated_at_once(warehouse | {"options": defaults})
 
 
 def test_nobody_waits_for_ever_for_a_migration_that_stands_still(
