@@ -133,7 +133,13 @@ sys.exit(10)
 """A child that fails, and whose JVM has the last word."""
 
 
-@pytest.mark.parametrize(("program", "text"), [(SAYS_MORE, "FENCED: "), ("1/0", "ZeroDivision")])
+ENDS_BADLY = "import os; print('{\"applied\": true}', flush=True); os._exit(139)"
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [(SAYS_MORE, "FENCED: "), ("1/0", "ZeroDivision"), (ENDS_BADLY, "exit code 139")],
+)
 def test_a_failed_replay_says_why_whoever_writes_last(
     program: str, text: str, told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
 
     Raises:
         TidemarkError: the child's own.
-        AirflowException: it ended without an answer.
+        AirflowException: it ended without an answer, or badly after one.
     """
     with TemporaryDirectory() as folder:  # which has no .tidemark
         child = subprocess.Popen(  # noqa: S603 -- a text of the form is one argument
@@ -114,15 +114,21 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
                 last = line.rstrip() or last
                 log.info("%s", last)
         answer = (Path(folder) / "answer").read_text()
-    try:
-        report: results.Result = json.loads(answer)
-    except ValueError:
-        raise AirflowException(
-            f"the replay ended without an answer, exit code {child.returncode}: {last}"
-        ) from None
+    report = _read(answer)
     if "error" in report:
         raise error_from_dict(report["error"])
+    if child.returncode or not report:
+        raise AirflowException(f"the replay ended with exit code {child.returncode}: {last}")
     return report
+
+
+def _read(answer: str) -> results.Result:
+    """Nothing, where the child ended before it had one, or in the midst of it."""
+    try:
+        found: results.Result = json.loads(answer)
+    except ValueError:
+        return {}
+    return found
 
 
 @contextmanager
