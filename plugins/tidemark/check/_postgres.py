@@ -233,7 +233,8 @@ def _ledger(engine: Engine) -> str:
     if missing:
         raise Wrong(
             f"{user} lacks rights on {missing}",
-            f'GRANT {", ".join(RIGHTS)} ON ALL TABLES IN SCHEMA tidemark TO "{user}"',
+            f'GRANT {", ".join(RIGHTS)} ON ALL TABLES IN SCHEMA tidemark TO "{user}", or what'
+            " docs/roles.md gives the worker",
         )
     return f"revision {newest()}, all rights"
 

@@ -15,6 +15,7 @@ from tests.support.world import fail
 
 from tidemark.admin.replay import replay_dead_letters
 from tidemark.check._logins import login_findings
+from tidemark.check._postgres import postgres_findings
 from tidemark.check.findings import Finding, State
 from tidemark.cli import asking
 from tidemark.errors import JobFailed, Refused
@@ -29,6 +30,7 @@ from tidemark.runs.errors import ExecutorsLoginMissing
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
+from tidemark.settings.endpoints import ConnectionOf
 from tidemark.views.group_health import health_of
 from tidemark.views.metrics import measures_of
 from tidemark.views.status import unread
@@ -174,12 +176,21 @@ def test_workers_change_no_schema(world: RoleWorld) -> None:
 EXECUTOR, READER = "Postgres login of executors", "Postgres login of readers"
 
 
+def looking_up(world: RoleWorld, **changed: Connection) -> ConnectionOf:
+    """The world's connections, by their ids; some are others."""
+    known = world.connections | changed
+    return partial(Connection.from_env, environ=dict(one.to_env() for one in known.values()))
+
+
 def found_of(world: RoleWorld, **changed: Connection) -> dict[str, Finding]:
     """What a check says of the logins of executors and readers; some connections are others."""
-    known = world.connections | changed
-    environment = dict(one.to_env() for one in known.values())
-    look_up = partial(Connection.from_env, environ=environment)
-    return {one.check: one for one in login_findings(world.pipeline, look_up)}
+    return {one.check: one for one in login_findings(world.pipeline, looking_up(world, **changed))}
+
+
+def test_a_check_asks_no_more_of_a_worker_than_it_has(world: RoleWorld) -> None:
+    """S01: its remedy would give back what was taken from it."""
+    found = {one.check: one.state for one in postgres_findings(world.pipeline, looking_up(world))}
+    assert State.failed not in found.values()
 
 
 def test_a_check_looks_at_each_login(world: RoleWorld) -> None:
