@@ -254,7 +254,7 @@ def _timeouts() -> str:
         ("`lock_timeout` of a ledger transaction", _seconds(lock / 1000)),
         ("`statement_timeout` of a ledger transaction", _seconds(statement / 1000)),
         (
-            "the same of the one that removes a rewind's rows",
+            "the same of a rewind, a rename, a drop and a migration",
             _seconds(transaction.timeouts_of("rewind")["statement_timeout"] / 1000),
         ),
         (

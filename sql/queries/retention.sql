@@ -2,7 +2,7 @@
 
 -- name: end_writers
 -- Sessions of tasks that still write to tables which nobody needs. No time-out ends a COPY that waits for its client.
--- A connection may give its sessions another name: this session has it, too.
+-- A connection may give its sessions another name; where executors have one of their own, this session does not know it.
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.relation = to_regclass(%(table)s) AND l.database = a.datid AND l.granted AND l.mode = 'RowExclusiveLock'
   AND a.datname = current_database() AND pg_has_role(a.usesysid, 'USAGE')
@@ -56,7 +56,7 @@ WHERE s.region = %(region)s AND s.seq < %(oldest)s AND (NOT s.live OR s.seq < (
     WHERE n.partition_id = s.partition_id AND n.live AND n.seq <= %(oldest)s))
 
 -- name: prune_undo_columns
--- No rewind goes back behind these any more: what keys were before them is swept.
+-- No rewind goes back behind these any more; sweep_undo deletes their rows afterwards.
 WITH columns AS (
     DELETE FROM tidemark.undo_columns WHERE region = %(region)s AND seq <= %(oldest)s RETURNING target, seq
 )
@@ -98,7 +98,7 @@ WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~
 ORDER BY 1
 
 -- name: sweep_batches
--- Of batches that no rewind goes back to. Those with dead letters are kept, and those of a partition's newest boundary.
+-- Batches that no rewind goes back to, but for those with dead letters, or with a partition's newest boundary.
 DELETE FROM tidemark.batches WHERE region = %(region)s AND seq IN (
     SELECT b.seq FROM tidemark.batches b JOIN tidemark.regions r USING (region)
     WHERE b.region = %(region)s AND b.seq < r.oldest_seq AND b.state <> 'planned'

@@ -537,9 +537,13 @@ class Deciding(Planning, Publishing, Replaying, BatchReplay):
         self._run("prune_oldest_seq", oldest=oldest)
         return bool(oldest < last or step in (runs, members))
 
-    def sweep(self, rows: int) -> bool:
-        """Delete batches, and what keys were before them, that pruned checkpoints leave behind.
+    def sweep_undo(self, rows: int) -> bool:
+        """Delete so many rows of undo that no rewind can need; True if more may be left."""
+        return self._run("sweep_undo", rows=rows) == rows
 
-        At most so many rows of each; True if more may be left.
+    def sweep_batches(self, rows: int) -> bool:
+        """Delete so many batches of pruned checkpoints; True if more may be left.
+
+        A batch that has dead letters, or a partition's newest boundary, stays.
         """
-        return rows in (self._run("sweep_undo", rows=rows), self._run("sweep_batches", rows=rows))
+        return self._run("sweep_batches", rows=rows) == rows

@@ -2,14 +2,16 @@
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import psycopg2
 from sqlalchemy import Engine
 
 from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
+from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
 from tidemark.postgres.session import Cursor, query
@@ -25,7 +27,7 @@ PRUNE_STEP = 1
 """Checkpoints that the first transaction prunes; the next ones more, while they are short."""
 
 SWEEP_ROWS = 10_000
-"""Rows that one transaction deletes of what pruned checkpoints leave behind."""
+"""Rows of undo, or batches, that the first transaction deletes after the checkpoints."""
 
 SHORT_SECONDS = 0.5
 """The region's lock is held for about so long."""
@@ -86,28 +88,31 @@ def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
     """The ledger holds the newest `retain` checkpoints, and every partition's newest boundary.
 
     Best effort, under the run's epoch, in steps for a bounded time: what is left is pruned by the
-    next run. What the ledger holds for other reasons slows no step down: it is swept apart.
+    next run. Undo and batches are deleted afterwards, in steps of rows: a large upsert, or batches
+    that dead letters keep, must not hold checkpoints back.
     """
     deadline = Deadline(TIDYING_SECONDS)
+    deciding = partial(ledger.deciding, region, epoch, "prune")
     try:
-        _prune_checkpoints(ledger, region, epoch, retain, deadline)
-        is_more = True
-        while is_more:
-            with ledger.deciding(region, epoch, "prune") as tx:
-                is_more = tx.sweep(SWEEP_ROWS)
-            is_more = is_more and not deadline.is_past
+        _in_steps(deciding, deadline, PRUNE_STEP, lambda tx, step: tx.prune(retain, step))
+        _in_steps(deciding, deadline, SWEEP_ROWS, lambda tx, rows: tx.sweep_undo(rows))
+        _in_steps(deciding, deadline, SWEEP_ROWS, lambda tx, rows: tx.sweep_batches(rows))
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("the ledger was not pruned: %s", error)
 
 
-def _prune_checkpoints(
-    ledger: Ledger, region: str, epoch: int, retain: int, deadline: Deadline
+def _in_steps(
+    deciding: Callable[[], AbstractContextManager[Deciding]],
+    deadline: Deadline,
+    step: int,
+    delete: Callable[[Deciding, int], bool],
 ) -> None:
-    step, is_more = PRUNE_STEP, True
+    """Delete as long as more is left, at least once: each step a transaction, none too long."""
+    is_more = True
     while is_more:
         begin = time.monotonic()
-        with ledger.deciding(region, epoch, "prune") as tx:
-            is_more = tx.prune(retain, step)
+        with deciding() as tx:
+            is_more = delete(tx, step)
         is_short = time.monotonic() - begin < SHORT_SECONDS
         step = step * 2 if is_short else max(1, step // 2)
         is_more = is_more and not deadline.is_past

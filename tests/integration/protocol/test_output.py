@@ -630,7 +630,7 @@ def test_the_batch_that_was_sent_is_never_pruned(region: World) -> None:
         region.sql("UPDATE tidemark.regions SET sent_seq = 1")
         with one.ledger.deciding(one.name, 2, "prune") as tx:
             tx.prune(1, 100)
-            tx.sweep(100)
+            tx.sweep_batches(100)
     assert region.sql("SELECT seq FROM tidemark.batches ORDER BY 1") == [(3,), (4,)]
     region.close("second")
     assert region.sql("SELECT seq FROM tidemark.batches ORDER BY 1") == [(4,)]

@@ -443,7 +443,7 @@ def test_a_rewind_knows_the_last_record_though_its_batch_was_pruned(lone: Desk) 
     read_up_to(lone, LogPosition(4, 7), None, None, LogPosition(16, 8))
     with lone.ledger.deciding(lone.region, lone.epoch, "prune") as tx:
         tx.prune(2, 100)
-        tx.sweep(100)
+        tx.sweep_batches(100)
     assert lone.sql(f"SELECT seq FROM tidemark.spans WHERE {lone.here} ORDER BY 1") == [(3,), (4,)]
     lone.rewind(3)
     assert lone.sql(READ_UP_TO.format(lone.here)) == [(12, 4, 7)]

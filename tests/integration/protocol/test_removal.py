@@ -189,7 +189,7 @@ def test_a_rewind_to_the_initial_state_counts_what_the_ledger_has_forgotten(work
         worked.work(worked.open("more").epoch)
     with worked.ledger.deciding(worked.region, worked.epoch, "prune") as tx:
         tx.prune(1, 100)
-        tx.sweep(100)
+        tx.sweep_batches(100)
     forgotten = f"SELECT pruned_rows FROM tidemark.targets WHERE {worked.here}"
     assert worked.sql(forgotten) == [(6,)]
     for _ in range(2):

@@ -334,7 +334,7 @@ def test_what_is_not_sent_is_not_pruned(region: World) -> None:
     with region_of(region.pipeline, region.connections) as one:  # noqa: SIM117
         with one.ledger.deciding(one.name, 1, "prune") as tx:
             tx.prune(1, 100)
-            tx.sweep(100)
+            tx.sweep_batches(100)
     assert len(region.sql(seqs)) == 4
     region.close()
     assert region.sql(seqs) == [(4,)]

@@ -372,7 +372,7 @@ def test_pruned_rows_are_known_by_target(counter: Counter) -> None:
         counter.grow(3)
     with counter.ledger.deciding(counter.region, counter.epoch, "prune") as tx:
         tx.prune(1, 100)
-        tx.sweep(100)
+        tx.sweep_batches(100)
     forgotten = "SELECT target, pruned_rows FROM tidemark.targets"
     known = dict(counter.sql(f"{forgotten} WHERE {counter.here}"))
     assert known[LINES] == 2 * known[ORDERS] > 0
