@@ -243,7 +243,10 @@ def test_what_is_no_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     assert not_yaml(tmp_path, MINIMAL + "batch: }\n").line == 10
 
 
-@pytest.mark.parametrize("value", ["2024-02-30", "!!bool maybe", "!!timestamp x", "!!int ''"])
+@pytest.mark.parametrize(
+    "value",
+    ["2024-02-30", "!!bool maybe", "!!timestamp x", "!!int ''", "1" + ":1" * 200 + ".0"],
+)
 def test_a_value_that_is_none_is_a_fault_of_the_file(tmp_path: Path, value: str) -> None:
     """Not a traceback, which would take with it every command that reads all files."""
     text = MINIMAL.replace("topics:", f"start: {{timestamp: {value}}}\n  topics:")

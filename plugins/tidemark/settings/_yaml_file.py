@@ -41,9 +41,9 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise FileNotUtf8(file=path, line=line) from error
-    except (AttributeError, LookupError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
         # PyYAML hands on what Python says of a day that does not exist, or of `!!bool maybe`.
-        cause = f"a value is no such date, or not what its tag says: {error}"
+        cause = f"a value can't be read as the date, number or tag that it looks like: {error}"
         raise FileNotYaml(file=path, line=None, cause=cause) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
