@@ -93,7 +93,7 @@ def test_the_chart_has_the_airflow_that_is_tested() -> None:
 
 def test_the_chart_opens_no_door_and_starts_no_more_drivers_than_fit() -> None:
     """B11: its own user is admin with the password admin; Airflow starts 32 tasks at once."""
-    assert VALUES["createUserJob"]["defaultUser"]["enabled"] is False
+    assert VALUES["createUserJob"]["enabled"] is False
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     [parallelism] = re.findall(r"CORE__PARALLELISM.: .(\d+)", str(compose))[:1]
     assert VALUES["config"]["core"]["parallelism"] == int(parallelism)
