@@ -1,4 +1,4 @@
-"""Every order of events around replays, of dead letters and of a batch: with all others at work.
+"""Every order of events around replays of dead letters, with all others at work.
 
 Each step calls the library's own function on a ledger in memory. Between two steps of one process
 everybody else may do all that they can, so that a process sleeps before every transaction.
@@ -21,19 +21,13 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError, by_code
-from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, ReplayedBatch, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 from tidemark.protocol import settle as settling
 from tidemark.protocol.publish import publish_complete
-from tidemark.protocol.replay import (
-    ReplayRequest,
-    plan_batch_replay,
-    plan_replay,
-    publish_batch_replay,
-    publish_replay,
-)
+from tidemark.protocol.replay import ReplayRequest, plan_replay, publish_replay
 from tidemark.protocol.reset import RewindRequest
 
 Outcome = tuple[Any, Tables]
@@ -75,7 +69,7 @@ class Replays:
         self.without, self.to_seq = without, to_seq
         dead_letters = (DeadLetter(0, 1), DeadLetter(BAD, 1))
         drain = Planned(2, 1, 1, (2,))
-        first = Published(1, 0, 2, 0, dead_letters=len(dead_letters))
+        first = Published(1, 0, 2, 0)
         tables = Tables(2, 1, 1, 3, (drain,), (first,), dead_letters, staged=frozenset({(2, 2)}))
         steps = {"drain": "publish"}
         found = [Process(kind, steps.get(kind, "look"), 1) for kind in kinds]
@@ -131,10 +125,6 @@ class Replays:
         if isinstance(told, Replayed) and not any(p.seq == told.seq for p in tables.published):
             # a rewind may have come since
             assert tables.epoch > process.epoch, "a replay is told that it was published"
-        if isinstance(told, ReplayedBatch) and process.batch:
-            assert tables.epoch > process.epoch or any(
-                one.again == process.batch.staged_seq for one in tables.published
-            ), "a replay is told that its batch was replaced"
         if told is Fenced:
             assert tables.epoch > process.epoch, f"{process.kind} is fenced in its own epoch"
         if told in (StagingLost, ClaimsLost):
@@ -177,33 +167,6 @@ class Replays:
         read = SpanRead(Span("t", 0, 0, 3), 1, 1, process.rows + process.bad, process.bad)
         given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
         return publish_replay(ledger, DeadLetterTarget(), process.batch, given)
-
-    # --- the first batch again ---
-
-    _again_look, _again_fence = _replay_look, _replay_fence
-
-    def _again_plan(self, ledger: DeadLetterLedger, process: Process) -> Process:
-        batch = plan_batch_replay(ledger, REGION, process.epoch, 1)
-        return process._replace(step="stage", batch=batch)
-
-    def _again_stage(self, ledger: DeadLetterLedger, process: Process) -> Process:
-        """A job reads the records from Kafka, each as it is now; some are set aside."""
-        assert process.batch
-        assert process.batch.staged_seq
-        seq = process.batch.staged_seq
-        aside = {offset for _, _, offset in process.batch.set_aside}
-        good = {(seq, offset) for offset in {0, BAD} - aside - {BAD}}
-        bad = {(seq, offset) for offset in aside | {BAD}}
-        ledger.tables = ledger.tables._replace(
-            staged=ledger.tables.staged | good, staged_bad=ledger.tables.staged_bad | bad
-        )
-        return process._replace(step="publish", rows=len(good), bad=len(bad))
-
-    def _again_publish(self, ledger: DeadLetterLedger, process: Process) -> Any:
-        assert process.batch
-        read = SpanRead(Span("t", 0, 0, 2), 1, 1, 2, process.bad)
-        given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
-        return publish_batch_replay(ledger, DeadLetterTarget(), process.batch, given)
 
     # --- a rewind ---
 

@@ -48,7 +48,7 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Result
 from tidemark.runs.retire import prune, retire
 
-SOME, MANY = 10, 200
+SOME, MANY = 3, 200
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
 STEPS = 40
 

@@ -52,13 +52,25 @@ def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
         ("one transaction, begun", "twice or out of order", NONE),
         ("memory, at least, begun", "twice or out of order", NONE),
         ("epoch", "Kafka's offset", REWIND),
-        ("never falls, at least, begun", "twice or out of order", both(CRASH, REWIND)),
+        pytest.param(
+            "never falls, at least, begun",
+            "twice or out of order",
+            both(CRASH, REWIND),
+            marks=pytest.mark.long,
+        ),
         ("head", "stopped without a cause", REWIND),
         ("uuid", "at rest, and", RESTORE),
         ("stable, asked again", "stopped without a cause", LATE),
         ("read back", "Kafka's offset", both(REWIND, LATE)),
-        ("rewind's look, at least, begun", "twice or out of order", both(EXPIRE, REWIND)),
-        ("topic", "twice or out of order", both(RESTORE, EXPIRE)),
+        pytest.param(
+            "rewind's look, at least, begun",
+            "twice or out of order",
+            both(EXPIRE, REWIND),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "topic", "twice or out of order", both(RESTORE, EXPIRE), marks=pytest.mark.long
+        ),
         ("missing", "twice or out of order", EXPIRE),
         ("withhold's epoch", "sent, and withheld", WITHHOLD),
         ("withhold's mirror", "sent, and withheld", WITHHOLD),

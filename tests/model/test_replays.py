@@ -20,13 +20,6 @@ WORLDS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "without an answer, beside a rewind": (("replay", "rewind"), {"unanswered": 1}),
     "with a crash of Postgres": (("replay", "replay", "drain"), {"postgres": 1}),
     "alone, with a crash of Postgres": (("replay",), {"postgres": 1}),
-    "a batch again": (("again", "drain"), {}),
-    "a batch again, twice": (("again", "again", "drain"), {}),
-    "a batch again, beside a replay": (("again", "replay", "drain"), {}),
-    "a batch again, beside a rewind": (("again", "rewind", "drain"), {}),
-    "a batch again, beside a replay and a rewind": (("again", "replay", "rewind"), {"to_seq": 0}),
-    "a batch again, without an answer": (("again", "again", "replay"), {"unanswered": 2}),
-    "a batch again, with a crash of Postgres": (("again", "replay"), {"postgres": 1}),
 }
 
 
@@ -66,9 +59,6 @@ def unasked(patch: pytest.MonkeyPatch) -> None:
         (("counts",), "record 0 is 0 rows", "alone, with a crash of Postgres"),
         (("marks",), "record 0 is 0 rows", "beside a rewind"),
         (("discard",), "", "twice"),  # the epoch alone fences them
-        (("aside",), "again is told StagingLost", "a batch again, beside a replay"),
-        (("aside", "counts"), "record 0 is 2 rows", "a batch again, beside a replay"),
-        (("counts",), "record 0 is 0 rows", "a batch again, with a crash of Postgres"),
     ],
     ids=str,
 )

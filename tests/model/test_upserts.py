@@ -15,7 +15,7 @@ from tests.support.shop import Shop
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
-SOME, MANY = 10, 100
+SOME, MANY = 3, 100
 PARTITIONS = 2
 
 REFUSED = "bad"

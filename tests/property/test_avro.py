@@ -129,7 +129,7 @@ LONGS = st.one_of(
     st.integers(0, 300),
     st.sampled_from([-62_135_596_800_000_000, 253_402_300_799_999_999, 253_402_300_799_999]),
 )
-SHORT = st.text(max_size=4) | st.sampled_from(["", "\0", "é", "a\0b", "\u00c3"])
+SHORT = st.text(max_size=4) | st.sampled_from(["", "é" * 40, "\0", "é", "a\0b", "\u00c3"])
 REALS = st.floats() | st.sampled_from([3.4028235e38, 3.5e38, -3.4028236e38])
 PLAIN_DATA = st.fixed_dictionaries(
     {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from psycopg2 import sql
 from tests.support.flights_table import Parameters, emptied
@@ -126,7 +126,6 @@ def connection(database: Parameters) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_what_is_written_reads_back_equal(
     connection: Connection, family: str, data: st.DataObject

@@ -6,10 +6,12 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
+from tidemark.decode._no_field import NoFieldDecoder
+from tidemark.decode.port import Decoder
 from tidemark.settings.fields import arrow_schema
 
 FIELDS = {
@@ -37,6 +39,8 @@ QUICK = JsonDecoder(arrow_schema(LEFT_TO_READER), max_bytes=600)
 """Reads a poll's values at once; checks each value for its kinds only where that is refused."""
 THOROUGH = JsonDecoder(arrow_schema({**LEFT_TO_READER, "never": "binary"}), max_bytes=600)
 """The same columns, and one for whose sake each value is checked for its kinds."""
+WHOLE = NoFieldDecoder(DECODER, [*FIELDS])
+"""As a pipeline has it: a value with none of the fields is refused."""
 
 ODD_TEXTS = ["\0", "a\0b", "\\u0000", "\\\\u0000", "é", "\ud83d\ude00", '"', "\n", "{", "}["]
 TEXTS = st.one_of(st.text(max_size=4), st.sampled_from(ODD_TEXTS))
@@ -178,7 +182,7 @@ VALUE_GROUPS = st.one_of(
 COMPANIES = st.lists(VALUE_GROUPS, max_size=8).map(lambda groups: [*chain(*groups)])
 
 
-def fates(decoder: JsonDecoder | RawDecoder, values: Sequence[bytes | None]) -> dict[int, Any]:
+def fates(decoder: Decoder, values: Sequence[bytes | None]) -> dict[int, Any]:
     """Index -> the row or the refusal, having checked that no value has two or none."""
     decoded = decoder.decode(values)
     kept = decoded.kept.to_pylist()
@@ -193,7 +197,6 @@ def fates(decoder: JsonDecoder | RawDecoder, values: Sequence[bytes | None]) -> 
     return rows | {one.index: (one.reason, one.detail) for one in decoded.rejected}
 
 
-@settings(max_examples=200, deadline=None)
 @given(COMPANIES)
 @example([b'{"z":[{"k":1},', b'{"k":2}]}', b'{"a":3}'])
 @example([b"", b"{}{}", b'{"a":3}'])
@@ -208,16 +211,33 @@ def fates(decoder: JsonDecoder | RawDecoder, values: Sequence[bytes | None]) -> 
 @example([b'{"s":"\\ud800"}'])
 @example([b'{"t":"2024-02-30"}'])
 @example([b'{"a":null,"a":1}'])
-@pytest.mark.parametrize("decoder", [DECODER, QUICK], ids=["every kind", "quick"])
+@example([b'{"q":1}', b'{"a":null}', b"{}", b'{"a":1}'])
+@pytest.mark.parametrize(
+    "decoder", [DECODER, QUICK, WHOLE], ids=["every kind", "quick", "with a field"]
+)
 def test_a_records_fate_and_value_are_the_same_alone_and_in_any_company(
-    decoder: JsonDecoder, values: list[bytes | None]
+    decoder: Decoder, values: list[bytes | None]
 ) -> None:
     together = fates(decoder, values)
     for index, value in enumerate(values):
         assert is_same(together[index], fates(decoder, [value])[0])
 
 
-@settings(max_examples=200, deadline=None)
+@given(COMPANIES)
+@example([b'{"q":1}', b'{"\\u0061":null}', b"{}", b'{"a":1}', b'{"A":1}', b'{"n":{"q":1}}'])
+def test_no_value_but_one_without_a_declared_field_is_refused_for_that(
+    values: list[bytes | None],
+) -> None:
+    """B20, G162: all others have the fate that they have without the rule."""
+    known, told = fates(DECODER, values), fates(WHOLE, values)
+    for index, value in enumerate(values):
+        is_row = not isinstance(known[index], tuple)
+        if is_row and not {*json.loads(value or b"")} & {*FIELDS}:
+            assert told[index][0] is Reason.NO_DECLARED_FIELD
+        else:
+            assert is_same(told[index], known[index])
+
+
 @given(COMPANIES)
 @example([b'{"f":3.5e38}'])
 @example([b'{"n":{"x":[null,1,3.5e38]}}', b'{"n":null}'])
@@ -246,7 +266,6 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other if isinstance(other, tuple) else one.equals(other))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=9))
 def test_the_raw_decoder_keeps_each_value_as_it_is_up_to_its_limit(
     values: list[bytes | None],

@@ -66,13 +66,19 @@ class Contribution:
     member: int
     reads: tuple[SpanRead, ...]
     winners: tuple[Attempt, ...]
+    seconds: float | None = None
+    """How long the member was at it, staging included; None: not measured."""
 
     @classmethod
     def of(
-        cls, member: int, reads: tuple[SpanRead, ...], winners: Iterable[Attempt]
+        cls,
+        member: int,
+        reads: tuple[SpanRead, ...],
+        winners: Iterable[Attempt],
+        seconds: float | None = None,
     ) -> "Contribution":
         """A member's, without the winners that have staged no row."""
-        return cls(member, reads, tuple(one for one in winners if any(one.rows.values())))
+        return cls(member, reads, tuple(one for one in winners if any(one.rows.values())), seconds)
 
     @property
     def rows(self) -> dict[str, int]:
@@ -87,6 +93,8 @@ class Contribution:
         """Dead letters staged by the reads that count."""
         return sum(read.dead_letters for read in self.reads)
 
+
+STAGING_SCHEMA = "tidemark_staging"
 
 ONLY = ""
 """The name of a region's target where it has one."""
@@ -110,7 +118,12 @@ class Staging:
     def of(cls, region: str, seq: int) -> "Staging":
         """Name the tables of batch `seq` of `region`."""
         base = f"{region}_{seq}"
-        return cls("tidemark_staging", f"{base}_rows", f"{base}_dead_letters", f"{base}_reads")
+        return cls(STAGING_SCHEMA, f"{base}_rows", f"{base}_dead_letters", f"{base}_reads")
+
+    @staticmethod
+    def pattern(region: str, seqs: str = "[0-9]+") -> str:
+        """The pattern, with the seq as its group, that the tables of a region's batches match."""
+        return rf"^{region}_({seqs})_(rows(\..*)?|reads|dead_letters)$"
 
     def of_target(self, target: str) -> "Staging":
         """The same with the rows of one target; no region's name has a dot."""
@@ -159,13 +172,11 @@ class Batch:
     """Of a replay: its records are dead letters, and lie in its spans among others."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
     """Topic, partition and offset of records that are not decoded: they may be rows by now."""
-    staged_seq: int | None = None
-    """Of a published batch that is read again: under which seq it is staged."""
 
     @property
     def staging(self) -> Staging:
         """The batch's own staging tables."""
-        return Staging.of(self.region, self.staged_seq or self.seq)
+        return Staging.of(self.region, self.seq)
 
     @property
     def read_up_to(self) -> dict[TopicPartition, LogPosition]:
@@ -223,15 +234,6 @@ class Moved:
         """What became of the rows of all targets: the counts."""
         counts = (astuple(part)[:-1] for part in parts)
         return cls(*map(sum, zip(*counts, strict=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedBatch:
-    """What a batch holds after its replay."""
-
-    rows: int
-    dead_letters: int
-    """With those that a replay has made rows of."""
 
 
 @dataclass(frozen=True, slots=True)

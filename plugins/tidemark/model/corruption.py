@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from tidemark.model.errors import (
-    AcceptedRangeImpossible,
     AcceptedRangeNotDue,
     AcceptedRangesOverlap,
     AcceptedTextHasNoRange,
@@ -94,5 +93,5 @@ def _ranges(text: str) -> list[Span]:
         raise AcceptedTextHasNoRange(given=text)
     try:
         return [Span(topic, int(partition), int(a), int(b)) for topic, partition, a, b in found]
-    except ValueError as error:
-        raise AcceptedRangeImpossible(given=text, cause=str(error)) from None
+    except ValueError:  # it is empty or reversed
+        raise AcceptedTextHasNoRange(given=text) from None

@@ -8,9 +8,11 @@ from tidemark.errors import (
     InvalidSettings,
     JobFailed,
     Refused,
+    StagingLost,
     TooManyDeadLetters,
 )
 from tidemark.model.dead_letters import CommonReason
+from tidemark.model.deletions import DELETIONS_KEPT, WaitingDeletions
 from tidemark.model.offsets import Span, TopicPartition, spans_in_ranges
 
 GO_ON = (
@@ -31,83 +33,46 @@ class BoundOutOfRange(InvalidSettings):
         return f"{self.name} must be {must}, got {self.value}"
 
 
-class TooManyInFlight(InvalidSettings):
-    """More batches than two are to be in flight."""
-
-    in_flight: int
-
-    def __str__(self) -> str:
-        return f"in_flight must be 1 or 2, got {self.in_flight}"
-
-
-class TableNameMalformed(InvalidSettings):
-    """A text is not the name of a schema and of a table."""
-
+class TableNameMalformed(
+    InvalidSettings,
+    text="{name!r} is not a table name: write schema.table, such as public.flights; a name with"
+    ' other characters or capitals needs double quotes, such as public."Flights 2"',
+):
     name: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.name!r} is not a table name: write schema.table, such as public.flights; a name"
-            ' with other characters or capitals needs double quotes, such as public."Flights 2"'
-        )
 
-
-class TableNameTooLong(InvalidSettings):
-    """The name of a schema or of a table has more bytes than Postgres allows."""
-
+class TableNameTooLong(
+    InvalidSettings,
+    text="{name!r} has {size} bytes, Postgres allows {limit} for a name",
+):
     name: str
     size: int
     limit: int
 
-    def __str__(self) -> str:
-        return f"{self.name!r} has {self.size} bytes, Postgres allows {self.limit} for a name"
 
-
-class TableInOwnSchema(InvalidSettings):
-    """A target lies in a schema of the ledger or of staging tables."""
-
+class TableInOwnSchema(
+    InvalidSettings,
+    text="schema {schema} is Tidemark's own, for its ledger and its staging tables: name a table"
+    " of another schema",
+):
     schema: str
 
-    def __str__(self) -> str:
-        return (
-            f"schema {self.schema} is Tidemark's own, for its ledger and its staging tables: name a"
-            " table of another schema"
-        )
 
-
-class AcceptedTextHasNoRange(InvalidSettings):
-    """An override is to leave out offsets, and names no range of them."""
-
+class AcceptedTextHasNoRange(
+    InvalidSettings,
+    text="{given!r} is not a range of offsets: write it as in the error, topic[0]@[10, 20)",
+):
     given: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.given!r} is not a range of offsets: write it as in the error, topic[0]@[10, 20)"
-        )
 
-
-class AcceptedRangeImpossible(InvalidSettings):
-    """An override is to leave out a range that is empty or reversed."""
-
-    given: str
-    cause: str
-
-    def __str__(self) -> str:
-        return f"{self.given!r}: {self.cause}"
-
-
-class AcceptedRangesOverlap(Refused):
-    """Two ranges that are to be left out share offsets."""
-
+class AcceptedRangesOverlap(
+    Refused,
+    text="region {region}: {one} and {other} overlap. Give each corrupt batch once, with the range"
+    " that CORRUPT_RECORD named",
+):
     region: str
     one: Span
     other: Span
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.one} and {self.other} overlap. Give each corrupt batch"
-            " once, with the range that CORRUPT_RECORD named"
-        )
 
 
 class AcceptedRangeNotDue(Refused):
@@ -127,32 +92,23 @@ class AcceptedRangeNotDue(Refused):
         )
 
 
-class OtherCluster(DataLost):
-    """The connection leads to another Kafka cluster than the ledger's offsets belong to."""
-
+class OtherCluster(
+    DataLost,
+    text="region {region}: the ledger's offsets belong to Kafka cluster {known}, but the"
+    " connection leads to {found}. Correct the connection; or, if this is meant, " + GO_ON,
+):
     region: str
     known: str
     found: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: the ledger's offsets belong to Kafka cluster {self.known}, but"
-            f" the connection leads to {self.found}. Correct the connection; or, if this is meant,"
-            f" {GO_ON}"
-        )
 
-
-class LeftTopicsGone(DataLost):
-    """Topics that the pipeline left were deleted: their offsets can't be mirrored."""
-
+class LeftTopicsGone(
+    DataLost,
+    text="region {region}: {topics:list} is no longer read, and was deleted from Kafka: its"
+    " offsets can no longer be mirrored; " + GO_ON,
+):
     region: str
     topics: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {', '.join(self.topics)} is no longer read, and was deleted"
-            f" from Kafka: its offsets can no longer be mirrored; {GO_ON}"
-        )
 
 
 class TopicNotThatOfTheLedger(DataLost):
@@ -195,15 +151,26 @@ class NotHeld:
         )
 
 
-class NextOffsetsNotHeld(DataLost):
-    """Kafka no longer holds the next records of partitions, or never yet did."""
-
+class NextOffsetsNotHeld(
+    DataLost,
+    text="region {region}: {partitions:clauses}. Nothing was skipped. Restore the records; "
+    + GO_ON,
+):
     region: str
     partitions: tuple[NotHeld, ...]
 
-    def __str__(self) -> str:
-        faults = "; ".join(map(str, self.partitions))
-        return f"region {self.region}: {faults}. Nothing was skipped. Restore the records; {GO_ON}"
+
+class DeletionsMayBeGone(
+    DataLost,
+    text="region {region}: {waiting:clauses}: compaction may have taken them, and what they"
+    " deleted would stay in the target. Nothing was skipped. Delete by hand what the source no"
+    " longer has, and raise "
+    + DELETIONS_KEPT
+    + " of the topic above the longest pause of the runs (what is gone does not come back by that);"
+    " " + GO_ON,
+):
+    region: str
+    waiting: tuple[WaitingDeletions, ...]
 
 
 _CUT = (
@@ -223,6 +190,30 @@ class SpansNotReadToTheEnd(IncompleteRead):
         return (
             f"region {self.region}, batch {self.seq}: transform {self.transform or '(none)'} left"
             f" no complete read of {spans_in_ranges(self.spans)}: {_CUT}"
+        )
+
+
+def epoch_is_lost(region: str, epoch: int, found: int) -> str:
+    """Say that the ledger stands below an epoch that it had given out."""
+    return (
+        f"region {region}: the ledger is at epoch {found} and no longer knows epoch {epoch}:"
+        " Postgres has lost what was committed last, as in a fail-over, or was restored. What was"
+        " done under that epoch does not count; the next open goes on from the ledger's offsets"
+    )
+
+
+class ReadsLost(StagingLost):
+    """A job has read spans to their end, and what it left of them is gone."""
+
+    region: str
+    seq: int
+    spans: tuple[Span, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}, batch {self.seq}: a job has read {spans_in_ranges(self.spans)},"
+            " and what it left is gone: Postgres has lost what was committed last, as in a"
+            " fail-over. Nothing was published: the records must be drained again"
         )
 
 

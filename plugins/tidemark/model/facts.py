@@ -39,6 +39,13 @@ class Facts:
     """Those of them that Kafka no longer has."""
     rewritten: frozenset[TopicPartition] = frozenset()
     """Partitions whose log has another past than what was read; asked where loss is accepted."""
+    deletions: Mapping[str, int | None] | None = None
+    """For how many ms each topic keeps deletions, None for ever; without topics whose settings may
+    not be asked for. None: no row of the region depends on deletions."""
+
+    def deletions_kept(self, topic: str) -> int | None:
+        """For how many ms the topic keeps deletions; None: for ever, or not known."""
+        return self.deletions.get(topic) if self.deletions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,16 @@ class LogEnd:
     high_watermark: int
     since: datetime
     """When an open first saw this last stable offset below the high watermark; or that open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAtOpen:
+    """What an open found out of partitions, by Kafka's facts and by what the ledger knew."""
+
+    stuck: Mapping[TopicPartition, datetime]
+    """See `stuck_since`."""
+    accepted: frozenset[TopicPartition] = frozenset()
+    """Deletions of these may be gone, and a person let the run go on without them."""
 
 
 def stuck_since(

@@ -75,7 +75,7 @@ class Sent:
     def parse(cls, metadata: str) -> "Sent | None":
         """Read the end of `region/epoch/seq/sent seq/uuid`; None where there is none.
 
-        Whatever the region's name: it may have been renamed since.
+        Whatever the region's name: another one may have had the group before.
         """
         found = _MARK.fullmatch(metadata)
         seq = marked(found[1]) if found else None

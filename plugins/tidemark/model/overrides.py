@@ -18,3 +18,6 @@ ACCEPT_RESEND = "accept_resend"
 
 ADOPT_GROUP = "adopt_group"
 """Lets a new region replace the commits of its group."""
+
+TAKE_OVER = "take_over"
+"""Fences another run that is at work."""

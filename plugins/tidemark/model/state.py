@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from tidemark.model.dead_letters import Limits
@@ -83,6 +83,7 @@ class Run:
     max_bytes: int | None
     max_batches: int | None
     max_seconds: int | None
+    batch_seconds: int | None
     in_flight: int
     backlog: int
     bound: str | None
@@ -106,8 +107,8 @@ class Mirrored:
     def parse(cls, metadata: str) -> "Mirrored":
         """Read `region/epoch/seq`, or that and what was sent; whatever the region is called.
 
-        The group has one region at a time, and that may have had another name, or will have: a
-        ledger may be restored from before it was renamed. Anything else counts as nothing.
+        The group has one region at a time, and another one may have had it before. Anything else
+        counts as nothing.
         """
         _, _, rest = metadata.partition("/")
         first, _, rest = rest.partition("/")
@@ -135,12 +136,22 @@ class NewRun:
     backlog: int
     """Offsets that it has to read."""
     remarks: tuple[str, ...]
+    asked_at: datetime | None
+    """Just before Kafka was asked, by the database's clock; None: not known."""
+    deletions_seconds: float | None
+    """For so long no deletion that it has to read is gone; None: for ever, or not known."""
+
+
+ResetKind = Literal["reset", "rewind", "replay", "withhold"]
+"""What took an epoch and left an audit row: a reset to the head, a rewind to an older checkpoint,
+the reset with which a replay begins, or the one with which a batch is withheld."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewReset:
-    """What the ledger keeps of the request for a reset, a rewind or a withholding."""
+    """What the ledger keeps of the request for a reset of any kind."""
 
+    kind: ResetKind
     who: str
     why: str
     uuid: UUID

@@ -18,6 +18,9 @@ class Upsert:
     """The largest value is the last one; without it a record's offset within its partition."""
     deleted: str | None = None
     """A boolean column: true deletes the key. It is no column of the target."""
+    of_changes: bool = False
+    """Whether a record is one change of its source: what it deletes is deleted in the same place
+    of the order, before its rows."""
 
     @property
     def names(self) -> tuple[str, ...]:
