@@ -30,7 +30,8 @@ SELECT attribute.attname,
         WHERE conrelid = class.oid AND contype = 'p' AND attribute.attnum = ANY (conkey)),
        item.typtype = 'e' OR item.typname IN
            ('uuid', 'inet', 'cidr', 'macaddr', 'macaddr8', 'json', 'jsonb', 'citext', 'int4range', 'int8range',
-            'numrange', 'int4multirange', 'int8multirange', 'nummultirange')
+            'numrange', 'int4multirange', 'int8multirange', 'nummultirange', 'pg_lsn', 'point', 'lseg', 'path',
+            'polygon', 'circle')
 FROM pg_catalog.pg_class AS class
 JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
 JOIN pg_catalog.pg_attribute AS attribute ON attribute.attrelid = class.oid
@@ -56,11 +57,11 @@ WITH parts AS (
 )
 SELECT DISTINCT 'trigger', tgname FROM pg_catalog.pg_trigger
 WHERE tgrelid IN (SELECT oid FROM tables) AND NOT tgisinternal AND tgenabled IN ('O', 'A')
-  AND (tgtype & 1) <> 0 AND (tgtype & 2) <> 0 AND (tgtype & %(trigger)s) <> 0
+  AND (tgtype & 1) <> 0 AND (tgtype & 2) <> 0 AND (tgtype & %(triggers)s) <> 0
 UNION ALL
 SELECT 'rule', rulename FROM pg_catalog.pg_rewrite
 WHERE ev_class IN (SELECT oid FROM parts) AND is_instead AND ev_enabled IN ('O', 'A')
-  AND ev_type = %(rule)s
+  AND ev_type = ANY (%(rules)s::"char"[])
 ORDER BY 1, 2
 
 -- name: find_parts
@@ -119,6 +120,33 @@ SELECT has_table_privilege(%(table)s::regclass, 'SELECT'),
        has_table_privilege(%(table)s::regclass, 'DELETE'),
        has_table_privilege(%(table)s::regclass, 'UPDATE')
 
+-- name: find_unidentified
+-- Tables at or below a table whose rows nothing tells apart, and publications that send their deletions or updates:
+-- Postgres refuses these. A publication of what a table is a partition of counts, too.
+WITH RECURSIVE below AS (
+    SELECT class.oid FROM pg_catalog.pg_class AS class
+    JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+    WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
+    UNION
+    SELECT inherits.inhrelid FROM below JOIN pg_catalog.pg_inherits AS inherits ON inherits.inhparent = below.oid
+)
+SELECT namespace.nspname, class.relname, array_agg(pub.pubname::text ORDER BY pub.pubname)
+FROM below
+JOIN pg_catalog.pg_class AS class ON class.oid = below.oid
+JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+JOIN pg_catalog.pg_publication AS pub ON (%(deletes)s AND pub.pubdelete OR %(updates)s AND pub.pubupdate)
+    AND (pub.puballtables OR EXISTS (
+        SELECT FROM (SELECT class.oid AS relid UNION SELECT relid::oid FROM pg_partition_ancestors(class.oid)) AS own
+        JOIN pg_catalog.pg_class AS above ON above.oid = own.relid
+        LEFT JOIN pg_catalog.pg_publication_rel AS rel ON rel.prpubid = pub.oid AND rel.prrelid = above.oid
+        LEFT JOIN pg_catalog.pg_publication_namespace AS nsp ON nsp.pnpubid = pub.oid AND nsp.pnnspid = above.relnamespace
+        WHERE rel.oid IS NOT NULL OR nsp.oid IS NOT NULL))
+WHERE class.relkind = 'r' AND class.relpersistence = 'p' AND class.relreplident <> 'f'
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS idx
+                  WHERE idx.indrelid = class.oid AND idx.indisvalid AND idx.indimmediate
+                    AND CASE class.relreplident WHEN 'd' THEN idx.indisprimary WHEN 'i' THEN idx.indisreplident END)
+GROUP BY 1, 2 ORDER BY 1, 2
+
 -- name: find_unique_keys
 -- Columns of each unique index that ON CONFLICT can use, in the order of their names, and whether equal values of
 -- them have equal bytes: to the index, and to a join, which goes by the column's own collation.
@@ -137,21 +165,32 @@ WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
 GROUP BY idx.indexrelid
 
 -- name: missing_table_rights
--- Tables ('r') or views ('v') of the ledger on which the current user lacks one of the rights. Nobody who works needs to
--- change the audit, or the revision.
-SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+-- Tables ('r') or views ('v') of the ledger, and which of the rights the current user lacks on each.
+SELECT c.relname, ARRAY(SELECT needed FROM unnest(%(rights)s::text[]) AS needed
+                        WHERE NOT has_table_privilege(c.oid, needed))
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'tidemark' AND c.relkind = ANY(%(kinds)s::"char"[])
-  AND EXISTS (SELECT FROM unnest(%(rights)s::text[]) AS needed WHERE NOT has_table_privilege(c.oid, needed)
-              AND NOT (c.relname = 'actions' AND needed IN ('UPDATE', 'DELETE'))
-              AND NOT (c.relname = 'alembic_version' AND needed <> 'SELECT'))
 ORDER BY 1
 
 -- name: server_facts
 -- What exactly once rests on.
 SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user,
-       pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean,
+       pg_is_in_recovery()
+           OR (SELECT reset_val::boolean FROM pg_settings WHERE name = 'default_transaction_read_only'),
        current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'),
-       has_database_privilege(current_database(), 'CREATE'), current_database()
+       has_database_privilege(current_database(), 'CREATE'), current_database(), current_setting('server_encoding')
+
+-- name: role_settings
+-- Settings that the session's role or database has for its sessions; a role's own in the database is the last word.
+SELECT split_part(given, '=', 1), substr(given, strpos(given, '=') + 1)
+FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS given
+WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+  AND s.setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user))
+ORDER BY s.setrole <> 0, s.setdatabase <> 0
+
+-- name: temp_file_limit
+-- How much a session's statements may write to temporary files; -1: no bound.
+SELECT current_setting('temp_file_limit')
 
 -- name: database_identity
 -- As whom and where a session is: the oid is alike on a primary and its standbys, the start is not.

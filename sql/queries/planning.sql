@@ -28,9 +28,22 @@ FROM tidemark.partitions p CROSS JOIN LATERAL (
     WHERE n.partition_id = p.partition_id AND n.live AND n.bytes IS NOT NULL ORDER BY n.seq DESC LIMIT 1) s
 WHERE p.region = %(region)s AND p.ended_epoch IS NULL
 
+-- name: deletions_are_due
+-- Whether compaction may take deletions by now that the run has yet to read.
+SELECT coalesce(deletions_until < clock_timestamp(), false)
+FROM tidemark.runs WHERE region = %(region)s AND epoch = %(epoch)s
+
 -- name: give_out_seq
 -- A seq is given out once.
 UPDATE tidemark.regions SET next_seq = next_seq + 1 WHERE region = %(region)s RETURNING next_seq - 1
+
+-- name: newest_sizes
+-- How large the newest batches are that time bounded, what they might have been by it, and how long they took: null
+-- where that is not known yet. One is planned at most. Replays tell nothing.
+SELECT b.most, b.offsets, CASE WHEN b.drain_seconds IS NOT NULL THEN greatest(b.drain_seconds, b.publish_seconds) END
+FROM (SELECT seq, kind, most, offsets, drain_seconds, publish_seconds FROM tidemark.batches
+      WHERE region = %(region)s ORDER BY seq DESC LIMIT %(most)s) b
+WHERE b.kind = 'drain' AND b.most IS NOT NULL AND b.offsets > 0 ORDER BY b.seq DESC
 
 -- name: next_offsets
 -- The next offset of each partition of the named regions.
@@ -78,8 +91,9 @@ WHERE region = %(region)s AND state = 'planned' ORDER BY seq
 
 -- name: write_batch
 -- A planned batch: it follows the newest one that is planned, or else the head.
-INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, spans)
-SELECT r.region, %(seq)s, n.epoch, coalesce(max(b.seq), r.head_seq), n.in_flight, %(spans)s
+INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, spans, offsets, most, sized_by)
+SELECT r.region, %(seq)s, n.epoch, coalesce(max(b.seq), r.head_seq), n.in_flight, %(spans)s, %(offsets)s, %(most)s,
+       %(sized_by)s
 FROM tidemark.regions r
 JOIN tidemark.runs n ON n.region = r.region AND n.epoch = %(epoch)s
 LEFT JOIN tidemark.batches b ON b.region = r.region AND b.state = 'planned'

@@ -60,10 +60,6 @@ LATERAL (SELECT coalesce(sum(n.records), 0)::bigint, coalesce(sum(n.dead_letters
          WHERE n.newer <= %(judged_from)s) AS before (records, dead_letters)
 WHERE r.region = %(region)s AND r.epoch = %(epoch)s
 
--- name: has_unclaimed
--- The contribution that claims the last span publishes.
-SELECT claimed < spans FROM tidemark.batches WHERE region = %(region)s AND seq = %(seq)s
-
 -- name: keep_key
 -- The first publish keeps what texts the values of a key have; from then on a column of it has no others.
 UPDATE tidemark.targets t SET key_forms = %(forms)s
@@ -103,7 +99,10 @@ SET state = 'published', published_at = clock_timestamp(),
     records_refused = %(records_refused)s,
     dead_letters_contributed = (SELECT sum(s.dead_letters) FROM tidemark.spans s
                                 WHERE s.region = b.region AND s.seq = b.seq),
-    dead_letters_moved = %(dead_letters_moved)s
+    dead_letters_moved = %(dead_letters_moved)s,
+    drain_seconds = (SELECT CASE WHEN count(*) = count(c.seconds) THEN max(c.seconds) END
+                     FROM tidemark.contributions c WHERE c.region = b.region AND c.seq = b.seq),
+    publish_seconds = %(publish_seconds)s
 WHERE b.region = %(region)s AND b.seq = %(seq)s AND b.epoch = %(epoch)s AND b.state = 'planned'
 RETURNING records
 
@@ -120,8 +119,9 @@ WHERE c.region = %(region)s AND c.seq = %(seq)s
 
 -- name: write_contribution
 -- What a member has staged for the batch.
-INSERT INTO tidemark.contributions (region, seq, member, attempts, targets, rows)
-VALUES (%(region)s, %(seq)s, %(member)s, %(attempts)s, %(targets)s::text[], %(rows)s::bigint[]) RETURNING contribution
+INSERT INTO tidemark.contributions (region, seq, member, attempts, targets, rows, seconds)
+VALUES (%(region)s, %(seq)s, %(member)s, %(attempts)s, %(targets)s::text[], %(rows)s::bigint[], %(seconds)s)
+RETURNING contribution
 
 -- name: write_moved
 -- What became of each target's rows, beside what the contributions counted of it.

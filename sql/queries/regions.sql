@@ -1,13 +1,21 @@
--- Regions: made, locked, read, renamed, moved and dropped.
+-- Regions: made, locked, read and dropped.
+
+-- name: announced
+-- Up to where readers were told; whether they were told of more, which a rewind has taken back.
+SELECT announced_seq, announced_is_rewound FROM tidemark.regions WHERE region = %(region)s
 
 -- name: create_region
--- A region is made once, by its first open. One of this name that is gone has left zombies behind, and rows
--- with its seqs: their epochs and seqs are not given out again.
+-- A region is made once, by its first open. It waits for a drop of the name: what that leaves is read afterwards.
 INSERT INTO tidemark.regions (region, group_id, cluster_id, epoch, next_seq)
-SELECT %(region)s, %(group_id)s, %(cluster_id)s,
-       coalesce(max((a.details->>'epoch')::bigint), 0), coalesce(max((a.details->>'next_seq')::bigint), 1)
-FROM tidemark.actions a WHERE a.region = %(region)s AND a.kind IN ('drop', 'rename')
-ON CONFLICT (region) DO NOTHING
+VALUES (%(region)s, %(group_id)s, %(cluster_id)s, 0, 1) ON CONFLICT (region) DO NOTHING
+
+-- name: continue_region
+-- A region of this name that is gone (dropped, or by an older version renamed) has left zombies behind, and rows with its
+-- seqs: their epochs and seqs are not given out again.
+UPDATE tidemark.regions r SET epoch = g.epoch, next_seq = g.next_seq
+FROM (SELECT max((a.details->>'epoch')::bigint) AS epoch, max((a.details->>'next_seq')::bigint) AS next_seq
+      FROM tidemark.actions a WHERE a.region = %(region)s AND a.kind IN ('drop', 'rename')) g
+WHERE r.region = %(region)s AND g.epoch IS NOT NULL
 
 -- name: create_targets
 -- A region's targets, as its first open knows them; later opens write what they were made with.
@@ -21,6 +29,8 @@ WITH letters AS (DELETE FROM tidemark.dead_letters WHERE region = %(region)s RET
      keys AS (DELETE FROM tidemark.deleted_keys WHERE region = %(region)s),
      undo AS (DELETE FROM tidemark.undo WHERE region = %(region)s),
      outbox AS (DELETE FROM tidemark.outbox WHERE region = %(region)s),
+     refused AS (DELETE FROM tidemark.refused_opens WHERE region = %(region)s),
+     doorbells AS (DELETE FROM tidemark.doorbells WHERE region = %(region)s),
      spans AS (DELETE FROM tidemark.spans WHERE region = %(region)s),
      contributions AS (DELETE FROM tidemark.contributions WHERE region = %(region)s),
      batches AS (DELETE FROM tidemark.batches WHERE region = %(region)s RETURNING 1),
@@ -55,7 +65,7 @@ SELECT EXISTS (SELECT FROM tidemark.runs n JOIN tidemark.regions r USING (region
 SELECT EXISTS (SELECT FROM tidemark.runs n JOIN tidemark.regions r USING (region, epoch)
                WHERE n.region = %(region)s AND n.state = 'closed')
     OR EXISTS (SELECT FROM tidemark.resets s JOIN tidemark.regions r USING (region, epoch)
-               WHERE s.region = %(region)s AND s.state = 'finished' AND 'withhold' <> ALL (s.overrides))
+               WHERE s.region = %(region)s AND s.state = 'finished' AND s.kind <> 'withhold')
     OR NOT EXISTS (SELECT FROM tidemark.partitions p WHERE p.region = %(region)s)
 
 -- name: ledger_is_there
@@ -63,24 +73,9 @@ SELECT EXISTS (SELECT FROM tidemark.runs n JOIN tidemark.regions r USING (region
 SELECT to_regclass('tidemark.regions') IS NOT NULL
 
 -- name: lock_region
--- First statement of every transaction that decides: one at a time in a region.
-SELECT epoch, head_seq, next_seq, cluster_id, group_id, oldest_seq, consecutive_resets, fingerprint,
-       (SELECT coalesce(jsonb_object_agg(
-            t.target, jsonb_build_array(t.table_name, t.table_oid::bigint, t.key_forms)), '{}')
-        FROM tidemark.targets t WHERE t.region = r.region)
-FROM tidemark.regions r WHERE region = %(region)s FOR NO KEY UPDATE
-
--- name: move
--- Another group, under a new epoch; the seqs go on above those that Kafka has seen there.
-UPDATE tidemark.regions SET group_id = %(group_id)s, epoch = greatest(epoch, %(epoch)s) + 1,
-    next_seq = greatest(next_seq, %(seq)s + 1)
-WHERE region = %(region)s RETURNING epoch
-
--- name: move_targets
--- Other names of the same tables.
-UPDATE tidemark.targets t SET table_name = n.table_name
-FROM unnest(%(targets)s::text[], %(tables)s::text[]) AS n (target, table_name)
-WHERE t.region = %(region)s AND t.target = n.target
+-- First statement of every transaction that decides: one at a time in a region. It waits, and then sees other tables as
+-- they were before it: what is decided by is read by the statements behind it.
+SELECT region FROM tidemark.regions WHERE region = %(region)s FOR NO KEY UPDATE
 
 -- name: others_of
 -- A group and a table belong to one region: other regions that have one of them.
@@ -100,7 +95,7 @@ FROM tidemark.partitions
 WHERE region = %(region)s AND ended_epoch IS NULL ORDER BY topic, partition
 
 -- name: region_state
--- A look, without lock.
+-- A look, or what `lock_region` holds.
 SELECT epoch, head_seq, next_seq, cluster_id, group_id, oldest_seq, consecutive_resets, fingerprint,
        (SELECT coalesce(jsonb_object_agg(
             t.target, jsonb_build_array(t.table_name, t.table_oid::bigint, t.key_forms)), '{}')
@@ -112,26 +107,6 @@ FROM tidemark.regions r WHERE region = %(region)s
 SELECT s.region, s.state, s.epoch, s.head_seq, s.lag, s.last_checkpoint_at, s.dead_letters, r.group_id,
        (SELECT string_agg(t.table_name, ', ' ORDER BY t.target) FROM tidemark.targets t WHERE t.region = s.region)
 FROM tidemark.region_status s JOIN tidemark.regions r USING (region) ORDER BY s.region
-
--- name: rename_outbox
--- The outbox refers to no other table.
-UPDATE tidemark.outbox SET region = %(new)s WHERE region = %(region)s
-
--- name: rename_region
--- What refers to the region follows. A region that had the new name before has left epochs and seqs behind.
-UPDATE tidemark.regions r SET region = %(new)s,
-    epoch = greatest(r.epoch, g.epoch) + 1, next_seq = greatest(r.next_seq, g.next_seq)
-FROM (SELECT max((a.details->>'epoch')::bigint) AS epoch, max((a.details->>'next_seq')::bigint) AS next_seq
-      FROM tidemark.actions a WHERE a.region = %(new)s AND a.kind IN ('drop', 'rename')) g
-WHERE r.region = %(region)s RETURNING r.epoch
-
--- name: rename_taken
--- Whether a region has the name.
-SELECT EXISTS (SELECT FROM tidemark.regions WHERE region = %(new)s)
-
--- name: rename_undo
--- Undo refers to no other table.
-UPDATE tidemark.undo SET region = %(new)s WHERE region = %(region)s
 
 -- name: size_of
 -- What the ledger has of a region.

@@ -9,6 +9,10 @@ WHERE l.relation = to_regclass(%(table)s) AND l.database = a.datid AND l.granted
   AND a.application_name IN ('tidemark', nullif(current_setting('application_name'), ''))
   AND l.pid <> pg_backend_pid()
 
+-- name: staging_is_there
+-- Whether the batch has staging tables, which are made together.
+SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(reads)s::text)) IS NOT NULL
+
 -- name: find_rows_tables
 -- The tables of a batch's rows, one for each target.
 SELECT relname FROM pg_catalog.pg_class
@@ -96,6 +100,12 @@ SELECT DISTINCT substring(relname FROM %(pattern)s)::bigint
 FROM pg_catalog.pg_class
 WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
 ORDER BY 1
+
+-- name: staged_bytes
+-- How large the staging tables of some batches are by now: what a task stages shows before its COMMIT.
+SELECT coalesce(sum(pg_relation_size(oid)), 0)::bigint
+FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
 
 -- name: sweep_batches
 -- Batches that no rewind goes back to, but for those with dead letters, or with a partition's newest boundary.

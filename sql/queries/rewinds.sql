@@ -101,8 +101,10 @@ WHERE region = %(region)s AND seq > %(seq)s AND state = 'published'
 DELETE FROM tidemark.dead_letters WHERE region = %(region)s AND seq > %(seq)s
 
 -- name: rewind_head
--- The last update of a rewind; it must touch exactly one row.
-UPDATE tidemark.regions SET head_seq = %(seq)s, oldest_seq = least(oldest_seq, %(seq)s)
+-- The last update of a rewind; it must touch exactly one row. What readers were told of and is gone, they are told of anew.
+UPDATE tidemark.regions SET head_seq = %(seq)s, oldest_seq = least(oldest_seq, %(seq)s),
+    announced_is_rewound = announced_is_rewound OR announced_seq > %(seq)s,
+    announced_seq = least(announced_seq, %(seq)s)
 WHERE region = %(region)s AND epoch = %(epoch)s
 
 -- name: rewind_is_under_way
@@ -148,6 +150,10 @@ SELECT count(*) FROM again
 -- name: rewind_spans
 -- Rewound spans no longer stand in the way of reading them again.
 UPDATE tidemark.spans SET live = false WHERE region = %(region)s AND seq > %(seq)s AND live
+
+-- name: told_of_rewind
+-- Readers are being told that the rewind of this epoch has taken batches back.
+UPDATE tidemark.regions SET announced_is_rewound = false WHERE region = %(region)s AND epoch = %(epoch)s
 
 -- name: topics_read
 -- Topics that the region's newest run reads: the next one reads others only if a person accepts that.

@@ -1,13 +1,10 @@
 -- Runs and their members.
 
--- name: awaits_run
--- Whether nobody is at work under the region's epoch, and no run has failed there: neither its own, nor one before it
--- that the epoch was taken to clean up after. What a person does takes an epoch without a run.
-SELECT NOT EXISTS (SELECT FROM tidemark.runs n JOIN tidemark.regions r USING (region, epoch)
-                   WHERE n.region = %(region)s AND n.state <> 'closed')
-   AND NOT EXISTS (SELECT FROM tidemark.resets s JOIN tidemark.regions r USING (region, epoch)
-                   WHERE s.region = %(region)s AND (s.state = 'started' OR s.run_id IS NOT NULL))
-   AND NOT EXISTS (SELECT FROM tidemark.batches b WHERE b.region = %(region)s AND b.state = 'planned')
+-- name: announce
+-- Readers are being told of what was published up to this seq: kept with the run's newest epoch.
+UPDATE tidemark.runs SET announced_seq = %(seq)s
+WHERE region = %(region)s AND run_id = %(run_id)s
+  AND epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = %(region)s AND n.run_id = %(run_id)s)
 
 -- name: checkpoint_before
 -- The newest checkpoint at or below these offsets in every partition; 0 is the initial state.
@@ -33,6 +30,13 @@ FROM above
 UPDATE tidemark.runs SET state = %(state)s, reason = %(reason)s, closed_at = clock_timestamp()
 WHERE region = %(region)s AND epoch = %(epoch)s AND state IN ('open', 'failed', 'closed')
 
+-- name: confirm_announced
+-- What a run's close was about to tell is told. Under another epoch it may be rewound, or others may have told more.
+UPDATE tidemark.regions r SET announced_seq = n.announced_seq, announced_is_rewound = false
+FROM tidemark.runs n
+WHERE r.region = %(region)s AND n.region = r.region AND n.epoch = r.epoch
+  AND n.run_id = %(run_id)s AND n.announced_seq IS NOT NULL
+
 -- name: lockable
 -- The region, unless a transaction that decides has it at this moment; two that look are not in each other's way.
 SELECT region FROM tidemark.regions WHERE region = %(region)s FOR SHARE SKIP LOCKED
@@ -42,6 +46,16 @@ SELECT region FROM tidemark.regions WHERE region = %(region)s FOR SHARE SKIP LOC
 SELECT member, name, state, partitions, drain_ms, drain_ms_max, joined_at, seen_at,
        extract(epoch FROM clock_timestamp() - seen_at)::float8
 FROM tidemark.members WHERE region = %(region)s AND epoch = %(epoch)s ORDER BY member
+
+-- name: other_run
+-- The open run of the region's epoch, if it has another id; since when the ledger has not heard of it; its members.
+SELECT n.run_id, clock_timestamp() - greatest(n.opened_at, m.seen_at, b.at), m.members
+FROM tidemark.regions r JOIN tidemark.runs n USING (region, epoch)
+CROSS JOIN LATERAL (SELECT max(o.seen_at) AS seen_at, count(*) AS members FROM tidemark.members o
+                    WHERE o.region = r.region AND o.epoch = r.epoch) m
+CROSS JOIN LATERAL (SELECT max(greatest(p.planned_at, p.published_at)) AS at FROM tidemark.batches p
+                    WHERE p.region = r.region AND p.epoch = r.epoch) b
+WHERE r.region = %(region)s AND n.state = 'open' AND n.run_id <> %(run_id)s
 
 -- name: progress
 -- How far a run has come: one snapshot, no lock. Partitions are compared while nothing is unpublished alone.
@@ -74,19 +88,19 @@ WHERE region = %(region)s AND epoch = %(epoch)s
 
 -- name: newest_run
 -- A reset takes an epoch without a run.
-SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, batch_seconds, in_flight, backlog, bound, reason,
        opened_at, closed_at, overrides, remarks
 FROM tidemark.runs WHERE region = %(region)s ORDER BY epoch DESC LIMIT 1
 
 -- name: run_at
 -- The run of an epoch.
-SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, batch_seconds, in_flight, backlog, bound, reason,
        opened_at, closed_at, overrides, remarks
 FROM tidemark.runs WHERE region = %(region)s AND epoch = %(epoch)s
 
 -- name: run_of
 -- The newest epoch of an Airflow run: clearing a task opens again under the same run id.
-SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, batch_seconds, in_flight, backlog, bound, reason,
        opened_at, closed_at, overrides, remarks
 FROM tidemark.runs WHERE region = %(region)s AND run_id = %(run_id)s ORDER BY epoch DESC LIMIT 1
 

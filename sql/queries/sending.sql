@@ -67,7 +67,7 @@ WHERE w.region = %(region)s AND w.seq = %(seq)s
 -- name: withholding_is_under_way
 -- A withholding of the region's own epoch that has read what was sent and not written the batch, or died in between.
 SELECT EXISTS (SELECT FROM tidemark.resets s JOIN tidemark.regions r USING (region, epoch)
-               WHERE s.region = %(region)s AND s.state = 'started' AND 'withhold' = ANY (s.overrides))
+               WHERE s.region = %(region)s AND s.state = 'started' AND s.kind = 'withhold')
 
 -- name: write_sending
 -- Before a Kafka transaction that sends batches: if nobody hears how it ends, the topic's own records have to tell.

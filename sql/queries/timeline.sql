@@ -12,7 +12,7 @@ ORDER BY n.seq DESC, n.topic, n.partition, n."offset" DESC
 
 -- name: past_runs
 -- The newest runs of a region, newest first.
-SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, batch_seconds, in_flight, backlog, bound, reason,
        opened_at, closed_at, overrides, remarks
 FROM tidemark.runs WHERE region = %(region)s ORDER BY epoch DESC LIMIT %(limit)s
 
@@ -27,7 +27,7 @@ GROUP BY n.reason ORDER BY 2 DESC, 1 LIMIT %(most)s
 -- The newest batches of a region, newest first, unpublished and rewound ones too; each with its last contribution.
 SELECT b.seq, b.epoch, b.kind, b.state, b.records, b.rows_moved, b.dead_letters_moved, b.spans, b.claimed,
        b.planned_at, (SELECT max(c.contributed_at) FROM tidemark.contributions c
-                      WHERE c.region = b.region AND c.seq = b.seq), b.published_at
+                      WHERE c.region = b.region AND c.seq = b.seq), b.published_at, b.sized_by
 FROM tidemark.batches b
 WHERE b.region = %(region)s ORDER BY b.seq DESC LIMIT %(limit)s
 
@@ -42,8 +42,8 @@ SELECT t.epoch, t.topic, t.partition, t.high_watermark
 FROM tidemark.run_targets t WHERE t.region = %(region)s AND t.epoch >= %(epoch)s ORDER BY t.epoch
 
 -- name: recent_resets
--- The newest resets and rewinds of a region, newest first.
-SELECT epoch, requested_by, why, run_id, discarded_seqs, from_seq, to_seq, rows_removed, overrides,
+-- The newest resets of a region, of every kind, newest first.
+SELECT epoch, kind, requested_by, why, run_id, discarded_seqs, from_seq, to_seq, rows_removed, overrides,
        state, started_at, finished_at
 FROM tidemark.resets WHERE region = %(region)s ORDER BY epoch DESC LIMIT %(limit)s
 

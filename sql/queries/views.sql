@@ -26,11 +26,16 @@ WITH published AS (
 SELECT topic, partition, seq, expected, found FROM (TABLE links UNION ALL TABLE ends) AS link
 WHERE expected <> found ORDER BY topic, partition, found
 
+-- name: was_dropped
+-- Whether a region of this name was dropped from the ledger.
+SELECT EXISTS (SELECT FROM tidemark.actions WHERE region = %(region)s AND kind = 'drop')
+
 -- name: checkpoints
 -- Checkpoints that can be restored, newest first; a limit of null is none.
 SELECT b.seq, b.epoch, b.records, b.rows_moved, b.dead_letters_moved, b.planned_at, b.published_at,
        b.spans, b.records_refused, b.dead_letters_purged, 
-       CASE WHEN b.kind = 'replay' THEN b.letters_replayed END
+       CASE WHEN b.kind = 'replay' THEN b.letters_replayed END,
+       b.sized_by, b.drain_seconds, b.publish_seconds
 FROM tidemark.batches b JOIN tidemark.regions r USING (region)
 WHERE b.region = %(region)s AND b.state = 'published' AND b.seq >= r.oldest_seq
 ORDER BY b.seq DESC LIMIT %(last)s
@@ -88,6 +93,12 @@ CROSS JOIN LATERAL (SELECT f.initial_offset, f.topic_id FROM tidemark.partitions
 WHERE p.region = %(region)s AND p.ended_epoch IS NOT NULL AND n.topic_id = p.topic_id
   AND n.initial_offset > p.next_offset
 ORDER BY p.topic, p.partition, p.next_offset
+
+-- name: longest_pause
+-- Between the opens of the retained runs, one after another, and since the newest.
+SELECT max(n.later - n.opened_at)
+FROM (SELECT opened_at, lead(opened_at, 1, clock_timestamp()) OVER (ORDER BY epoch) AS later
+      FROM tidemark.runs WHERE region = %(region)s) n
 
 -- name: newest_end
 -- When the newest run or reset that is over ended: its mirror was in the group then.

@@ -1,11 +1,12 @@
 """A deciding transaction: all changes that it may make under the region lock and the epoch.
 
 The run's next batch; claims on unpublished batches, and the publish; a replay of dead letters, its
-plan and its publish; one batch that is read again, its place and its publish.
+plan and its publish.
 """
 
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from psycopg2.extras import Json
@@ -13,19 +14,17 @@ from psycopg2.extras import Json
 from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
-    BatchNotReplayable,
     CheckpointNotRestored,
-    DeadLettersPurgedMeanwhile,
     KeyTextsChanged,
-    SpansReadOtherwise,
     TableIsAnother,
 )
 from tidemark.ledger.kept_dead_letters import of_filter
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, DeadLetterFilter, Limits
+from tidemark.model.deletions import UnreadSince
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.model.plan import Bounds
+from tidemark.model.plan import MOST_SIZES, BatchSize, BatchSizes, Bounds, SizeTaken
 from tidemark.model.state import Run
 from tidemark.postgres.session import Cursor, configure, query
 from tidemark.protocol.errors import SpanAlreadyClaimed
@@ -41,6 +40,8 @@ class Decision:
     epoch: int
     head_seq: int
     next_seq: int
+    locked_at: float = field(default_factory=time.monotonic)
+    """Since when it holds the region's lock, by the clock of this process."""
 
     def _give_out_seq(self) -> int:
         return self._number("give_out_seq")
@@ -53,6 +54,7 @@ class Decision:
             attempts=[winner.attempt for winner in contribution.winners],
             targets=list(contribution.rows),
             rows=list(contribution.rows.values()),
+            seconds=contribution.seconds,
         )
 
     def _write_moved(self, batch: Batch, moved: Mapping[str, Moved]) -> None:
@@ -109,6 +111,14 @@ class Planning(Decision):
         """Where the run stops."""
         return regions.target_offsets(self.cursor, self.region, self.epoch)
 
+    def deletions_are_due(self) -> bool:
+        """Whether compaction may take deletions by now that the run has yet to read."""
+        return bool(self._one("deletions_are_due")[0])  # type: ignore[index]
+
+    def unread(self) -> dict[TopicPartition, UnreadSince]:
+        """How long deletions of each partition may have waited to be read."""
+        return regions.unread(self.cursor, self.region)
+
     def bound_reached(self) -> str | None:
         """The run's bound that is reached, or None; a time bound counts after the first batch."""
         found = self._one("bound_reached")
@@ -126,6 +136,7 @@ class Planning(Decision):
             max_batches=run.max_batches,
             max_seconds=run.max_seconds,
             max_bytes=run.max_bytes,
+            seconds=run.batch_seconds,
             in_flight=run.in_flight,
         )
 
@@ -138,6 +149,11 @@ class Planning(Decision):
         """Bytes per offset of each partition, as measured when it was read last."""
         self._run("bytes_per_offset")
         return {TopicPartition(topic, n): weight for topic, n, weight in self.cursor.fetchall()}
+
+    def newest_sizes(self) -> BatchSizes:
+        """How large the region's newest batches are that time bounded, and how long they took."""
+        self._run("newest_sizes", most=MOST_SIZES)
+        return BatchSizes.of(SizeTaken(*row) for row in self.cursor.fetchall())
 
     def accepted_corrupt(self) -> tuple[Span, ...]:
         """The corrupt ranges that a person allowed this run to skip."""
@@ -152,10 +168,18 @@ class Planning(Decision):
             "pass_over_remark", remark=f"accepted: {span} is corrupt in Kafka and was left out"
         )
 
-    def write_batch(self, spans: Sequence[Span]) -> Batch:
+    def write_batch(self, spans: Sequence[Span], size: BatchSize) -> Batch:
         """Write the plan under a new seq; it does not change within the epoch."""
         seq = self._give_out_seq()
-        if self._run("write_batch", seq=seq, spans=len(spans)) != 1:
+        batches = self._run(
+            "write_batch",
+            seq=seq,
+            spans=len(spans),
+            offsets=size.offsets,
+            most=size.most,
+            sized_by=str(size.by),
+        )
+        if batches != 1:
             raise LookupError(f"no run of region {self.region} has epoch {self.epoch}")
         written = self._run(
             "write_batch_spans",
@@ -190,10 +214,10 @@ class Publishing(Decision):
         found = regions.unpublished(self.cursor, self.region)
         return any(one[:2] == (batch.seq, self.epoch) for one in found)
 
-    def is_lowest(self, batch: Batch) -> bool:
-        """Whether no other batch has to be published before this one."""
-        lowest = regions.unpublished(self.cursor, self.region)[0]
-        return lowest[:2] == (batch.seq, self.epoch)
+    def is_due(self, batch: Batch) -> bool:
+        """Whether all spans are claimed, and no other batch has to be published before this one."""
+        seq, epoch, _, is_complete = regions.unpublished(self.cursor, self.region)[0]
+        return (seq, epoch) == (batch.seq, self.epoch) and is_complete
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.
@@ -220,10 +244,6 @@ class Publishing(Decision):
             record_ends=[read.record_end for read in reads],
             leader_epochs=[read.leader_epoch for read in reads],
         )
-
-    def has_unclaimed(self, batch: Batch) -> bool:
-        """Whether there are spans that no contribution has claimed yet."""
-        return bool(self._number("has_unclaimed", seq=batch.seq))
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
         """(member, attempt) of the winning task attempts of all members."""
@@ -268,6 +288,7 @@ class Publishing(Decision):
             seq=batch.seq,
             records_refused=sum(one.refused_records for one in moved.values()),
             dead_letters_moved=dead_letters_moved,
+            publish_seconds=time.monotonic() - self.locked_at,
         )
 
     def keep_target(self, target: str, schema: str, table: str) -> None:
@@ -356,121 +377,7 @@ class Replaying(Decision):
         self._write_contribution(batch, contribution)
 
 
-def refuse_batch_replay(cursor: Cursor, region: str, seq: int) -> None:
-    """Refuse a batch that can't be read again.
-
-    Raises:
-        Refused: it is not published, pruned, of a replay, or upserted; or dead letters of it were
-            purged, of which nobody knows whether a replay had made rows of them.
-    """
-    kind, is_retained, purged, is_upserted = _batch_replay_facts(cursor, region, seq)
-    if kind is None:
-        raise BatchNotReplayable(region=region, seq=seq, why="unknown")
-    if not is_retained:
-        raise BatchNotReplayable(region=region, seq=seq, why="pruned")
-    if kind == "replay":
-        raise BatchNotReplayable(region=region, seq=seq, why="replay")
-    if is_upserted:
-        raise BatchNotReplayable(region=region, seq=seq, why="upserted")
-    if purged:
-        raise BatchNotReplayable(region=region, seq=seq, why="purged", purged=purged)
-
-
-def _batch_replay_facts(
-    cursor: Cursor, region: str, seq: int
-) -> tuple[str | None, bool, int, bool]:
-    cursor.execute(query("batch_replay_facts"), {"region": region, "seq": seq})
-    found: tuple[str | None, bool, int, bool] | None = cursor.fetchone()
-    return found or (None, False, 0, False)
-
-
-class BatchReplay(Decision):
-    """A published batch whose rows are replaced."""
-
-    __slots__ = ()
-
-    def write_batch_replay(self, seq: int) -> Batch:
-        """The published batch, with a place for what will be staged of it.
-
-        Raises:
-            Refused: see `refuse_batch_replay`.
-        """
-        refuse_batch_replay(self.cursor, self.region, seq)
-        found = self._published_spans(seq)
-        staged = self._give_out_seq()
-        self._run("write_batch_replay", staged_seq=staged)
-        return Batch(
-            region=self.region,
-            epoch=self.epoch,
-            seq=seq,
-            spans=found,
-            size=len(found),
-            set_aside=self._set_aside(seq),
-            staged_seq=staged,
-        )
-
-    def _published_spans(self, seq: int) -> tuple[PlannedSpan, ...]:
-        self._run("published_spans", seq=seq)
-        rows = self.cursor.fetchall()
-        return tuple(PlannedSpan(Span(*row[:4]), topic_id=row[4]) for row in rows)
-
-    def _set_aside(self, seq: int) -> frozenset[tuple[str, int, int]]:
-        self._run("batch_replay_aside", seq=seq)
-        return frozenset((topic, number, offset) for topic, number, offset in self.cursor)
-
-    def free_staged_seq(self, batch: Batch) -> int:
-        """Give up the seq that the batch was staged under; 0 if it was discarded, else 1."""
-        return self._run("free_staged_seq", staged_seq=batch.staged_seq)
-
-    def published_of(self, batch: Batch) -> Removal:
-        """What the batch has published, as the ledger counted it."""
-        return Removal(*(self._one("published_of", seq=batch.seq) or ({}, 0)))
-
-    def remove_dead_letters(self, batch: Batch) -> int:
-        """Remove its dead letters but those that were replayed; return how many."""
-        return self._run("remove_dead_letters", seq=batch.seq)
-
-    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
-        """The contribution stands in the place of those before, of all spans.
-
-        Raises:
-            StagingLost: a span is missing, or has another number of records.
-        """
-        number = self._write_contribution(batch, contribution)
-        claimed = self._run(
-            "replace_contribution",
-            seq=batch.seq,
-            contribution=number,
-            **counts_of(contribution.reads),
-        )
-        if claimed != len(batch.spans):
-            raise SpansReadOtherwise(
-                region=self.region, seq=batch.seq, spans=len(batch.spans), read=claimed
-            )
-        self._run("replace_contribution_alone", seq=batch.seq, contribution=number)
-
-    def publish_batch_replay(
-        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
-    ) -> int:
-        """Count what came, which named constraints check; return the batch's dead letters.
-
-        Raises:
-            Refused: dead letters of it were purged meanwhile.
-        """
-        self._run("publish_batch_replay_targets", seq=batch.seq)
-        self._write_moved(batch, moved)
-        found = self._one(
-            "publish_batch_replay",
-            seq=batch.seq,
-            staged_seq=batch.staged_seq,
-            dead_letters=dead_letters,
-        )
-        if found is None:
-            raise DeadLettersPurgedMeanwhile(region=self.region, seq=batch.seq)
-        return int(found[0])
-
-
-class Deciding(Planning, Publishing, Replaying, BatchReplay):
+class Deciding(Planning, Publishing, Replaying):
     """All changes that an epoch may make: plan, publish, close, rewind, replay and prune."""
 
     __slots__ = ()

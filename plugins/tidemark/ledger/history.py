@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidemark.model.state import ResetKind
+
 DAY_PARTS = 48
 """Half hours, the last of which is not over."""
 
@@ -61,6 +63,8 @@ class TimedBatch:
     contributed_at: datetime | None
     """When the last contribution came."""
     published_at: datetime | None
+    sized_by: str | None = None
+    """What kept it from being larger, a `SizedBy`; None: it is a replay, or an older version's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,15 @@ class Share:
     """Of the whole batch."""
 
 
+_NAMED = {"reset": "reset", "replay": "replay", "withhold": "batch withheld"}
+
+
 @dataclass(frozen=True, slots=True)
 class PastReset:
-    """A reset or a rewind, and who wanted it."""
+    """A reset of any kind, and who wanted it."""
 
     epoch: int
+    kind: ResetKind
     requested_by: str
     why: str
     run_id: str | None
@@ -112,10 +120,11 @@ class PastReset:
         return self.to_seq < self.from_seq
 
     def __str__(self) -> str:
-        if self.is_rewind:
+        if self.kind == "rewind":
             return f"rewind to checkpoint {self.to_seq}"
+        named = _NAMED[self.kind]
         batches = " and ".join(f"batch {seq}" for seq in self.discarded_seqs)
-        return f"reset, {batches} discarded" if batches else "reset"
+        return f"{named}, {batches} discarded" if batches else named
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.ledger.settling import Settling
-from tidemark.model.batch import Batch, Contribution, ReplayedBatch
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import Replayed
 from tidemark.model.state import RegionState
 from tidemark.postgres.session import Cursor, query
@@ -71,6 +71,8 @@ class Ledger(Reader):
         with transaction(self.engine, "region") as cursor:
             refuse_shared(region, others_of(cursor, region, group_id, targets.values()))
             cursor.execute(query("create_region"), values)
+            if cursor.rowcount == 1:
+                cursor.execute(query("continue_region"), values)
             cursor.execute(query("create_targets"), values)
             state = lock_region(cursor, region)
             if state.group_id != group_id:
@@ -111,16 +113,6 @@ class Ledger(Reader):
         found = self._found_under_lock("replay_outcome", batch.region, seq=batch.seq)
         return Replayed(batch.seq, *found) if found else None
 
-    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
-        """What a batch's replay whose COMMIT got no answer has left; None if it did not happen.
-
-        Read under the region lock.
-        """
-        found = self._found_under_lock(
-            "batch_replay_outcome", batch.region, seq=batch.seq, staged_seq=batch.staged_seq
-        )
-        return ReplayedBatch(*found) if found else None
-
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """Register a member; return its number, which keys its staged rows and is never reused."""
         values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}
@@ -152,11 +144,27 @@ class Ledger(Reader):
             with autocommit(self.engine) as cursor:
                 cursor.execute(query("remark"), values)
 
+    def announce(self, region: str, run_id: str, seq: int) -> None:
+        """Keep with the run that readers are being told of the checkpoints up to this one."""
+        self._write("announce", region, run_id=run_id, seq=seq)
+
+    def confirm_announced(self, region: str, run_id: str) -> bool:
+        """They were told, unless another epoch came between; then they will be told again."""
+        return self._write("confirm_announced", region, run_id=run_id) == 1
+
+    def told_of_rewind(self, region: str, epoch: int) -> None:
+        """Readers are being told of the rewind that took this epoch."""
+        self._write("told_of_rewind", region, epoch=epoch)
+
     def finish_reset(self, region: str, epoch: int) -> None:
         """Mark this epoch's reset, which removed nothing, as finished."""
-        values = {"region": region, "epoch": epoch, "rows": 0, "dead_letters": 0}
+        self._write("finish_reset", region, epoch=epoch, rows=0, dead_letters=0)
+
+    def _write(self, name: str, region: str, **values: object) -> int:
+        """Run one statement that decides nothing; return how many rows it changed."""
         with autocommit(self.engine) as cursor:
-            cursor.execute(query("finish_reset"), values)
+            cursor.execute(query(name), {"region": region, **values})
+            return int(cursor.rowcount)
 
     def _found_under_lock(self, name: str, region: str, **values: object) -> tuple[Any, ...] | None:
         """Wait for the region lock, then return the row that the statement finds, if it does."""
@@ -173,7 +181,8 @@ def lock_region(cursor: Cursor, region: str) -> RegionState:
     Raises:
         Refused: the ledger does not know it.
     """
-    cursor.execute(query("lock_region"), {"region": region})
+    # One journey, two statements: the second one sees what the wait was for.
+    cursor.execute(f"{query('lock_region')};\n{query('region_state')}", {"region": region})
     found = cursor.fetchone()
     if found is None:
         raise RegionNeverOpened(region=region)

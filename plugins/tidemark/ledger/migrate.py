@@ -12,17 +12,11 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.exc import (
-    IntegrityError,
-    InterfaceError,
-    InternalError,
-    OperationalError,
-    ProgrammingError,
-)
+from sqlalchemy.exc import DBAPIError
 
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.model.table_name import OURS
-from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
+from tidemark.postgres.errors import translated
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import begin
 
@@ -116,12 +110,10 @@ def _connected(engine: Engine) -> Iterator[Connection]:
     try:
         with engine.connect() as connection:
             yield connection
-    except (OperationalError, InterfaceError, InternalError) as error:
-        raise unreachable(cast("psycopg2.Error", error.orig)) from error
-    except NO_ANSWER as error:  # of what goes past SQLAlchemy
-        raise unreachable(error) from error
-    except (IntegrityError, ProgrammingError) as error:
-        raise refusal(cast("psycopg2.Error", error.orig)) from error
+    except DBAPIError as error:
+        raise translated(cast("psycopg2.Error", error.orig)) from error
+    except psycopg2.Error as error:  # of what goes past SQLAlchemy
+        raise translated(error) from error
 
 
 @contextmanager

@@ -5,7 +5,7 @@ They take no lock, and no decision uses them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tidemark.ledger import kept_dead_letters
@@ -33,6 +33,13 @@ class Published:
     """The dead letters among them that a person has purged."""
     replayed: int | None = None
     """Of a replay, how many of its records, dead letters of batches before it, became rows."""
+    sized_by: str | None = None
+    """What kept it from being larger: backlog, seconds, growth, max_records, max_bytes, slow_start.
+    None, like what follows, for a replay and where an older version wrote it."""
+    drain_seconds: float | None = None
+    """Of the member that took longest."""
+    publish_seconds: float | None = None
+    """For which its publish held the region's lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +52,15 @@ class PublishedSpan:
     dead_letters: int
     is_ended: bool = False
     """A person has since accepted a loss in this log: other records may have these offsets now."""
-    record_end: int | None = None
-    """The offset after the last record that was read in it; None: it held none."""
-    leader_epoch: int | None = None
-    """Of that record: where both are as they were, so is the log up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanInTime:
+    """A span of a checkpoint, with when that was published."""
+
+    seq: int
+    published_at: datetime
+    published: PublishedSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,10 @@ class LedgerQueries(Lookup):
         """What people did besides resets, newest first; to one region, or to all."""
         return [Action(*row) for row in self._rows("actions", region=region, limit=limit)]
 
+    def was_dropped(self, region: str) -> bool:
+        """Whether a person dropped a region of this name."""
+        return bool(self._rows("was_dropped", region=region)[0][0])
+
     def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
         """The region's checkpoints, newest first; all of them or the last ones."""
         rows = self._rows("checkpoints", region=region, last=last)
@@ -159,13 +175,14 @@ class LedgerQueries(Lookup):
         """Whether a checkpoint is still published and retained: neither rewound nor pruned."""
         return bool(self._rows("is_restorable", region=region, seq=seq)[0][0])
 
-    def awaits_run(self, region: str) -> bool:
-        """Whether nobody is at work in the region, and the newest run did not fail."""
-        return bool(self._rows("awaits_run", region=region)[0][0])
-
     def newest_end(self, region: str) -> datetime | None:
         """When the newest run or reset that is over ended; None: there was none."""
         found: datetime | None = self._rows("newest_end", region=region)[0][0]
+        return found
+
+    def longest_pause(self, region: str) -> timedelta | None:
+        """The longest time between two opens of the retained runs, or since the newest."""
+        found: timedelta | None = self._rows("longest_pause", region=region)[0][0]
         return found
 
     def head_and_newest(self, region: str) -> tuple[int, int]:
@@ -177,6 +194,13 @@ class LedgerQueries(Lookup):
         """The spans of a checkpoint."""
         rows = self._rows("published_spans", region=region, seq=seq)
         return [PublishedSpan(Span(*row[:4]), *row[4:]) for row in rows]
+
+    def spans_since(self, region: str, since: datetime) -> list[SpanInTime]:
+        """The spans of checkpoints that were published at a time or later, by seq."""
+        rows = self._rows("spans_since", region=region, since=since)
+        return [
+            SpanInTime(row[0], row[1], PublishedSpan(Span(*row[2:6]), *row[6:])) for row in rows
+        ]
 
     def replayed_spans(self, region: str, seq: int) -> list[Span]:
         """The spans that the dead letters of a published replay lie in."""

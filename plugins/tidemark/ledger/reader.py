@@ -5,15 +5,17 @@ Each is one statement in its own transaction.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Engine
 
 from tidemark.ledger import regions, rewinds
-from tidemark.ledger.errors import RunIsPruned
+from tidemark.ledger.errors import EpochHasPassed, RunIsPruned
 from tidemark.ledger.rewinds import Reread
 from tidemark.ledger.sending import checkpoint_at
-from tidemark.model.batch import Batch, Checkpoint
+from tidemark.model.batch import STAGING_SCHEMA, Batch, Checkpoint, Staging
+from tidemark.model.deletions import UnreadSince
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Owner, Partition, RegionState, Run
 from tidemark.postgres.session import query
@@ -54,6 +56,17 @@ class Progress:
     """The newest batch that was read back as sent to an output topic: sending is progress too."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherRun:
+    """An open run that holds the region's epoch."""
+
+    run_id: str
+    quiet: timedelta
+    """Since an open, a plan, a publish or a member's state; by the server's clock."""
+    members: int
+    """That have registered."""
+
+
 class Reader(Lookup):
     """Reads of the ledger's present state, through an engine."""
 
@@ -81,6 +94,11 @@ class Reader(Lookup):
         with autocommit(self.engine) as cursor:
             return regions.key_forms(cursor, target, columns)
 
+    def unread(self, region: str) -> dict[TopicPartition, UnreadSince]:
+        """How long deletions of each partition may have waited to be read."""
+        with autocommit(self.engine) as cursor:
+            return regions.unread(cursor, region)
+
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would remove and restore."""
         with autocommit(self.engine) as cursor:
@@ -106,12 +124,23 @@ class Reader(Lookup):
         """How far a run has come, in one snapshot; waiting members poll it.
 
         Raises:
-            Fenced: the run is so old that the ledger no longer retains it.
+            Fenced: the run is so old that the ledger no longer retains it, or a fail-over of
+                Postgres has taken it back.
         """
         rows = self._rows("progress", region=region, epoch=epoch)
         if not rows:
+            found = self.epoch(region)
+            if found is not None and found < epoch:
+                raise EpochHasPassed(region=region, epoch=epoch, found=found)
             raise RunIsPruned(region=region, epoch=epoch)
         return Progress(*rows[0])
+
+    def staged_bytes(self, region: str, seqs: Sequence[int]) -> int:
+        """How much the jobs of these batches have staged so far, committed or not."""
+        if not seqs:
+            return 0
+        pattern = Staging.pattern(region, "|".join(map(str, seqs)))
+        return int(self._rows("staged_bytes", schema=STAGING_SCHEMA, pattern=pattern)[0][0])
 
     def is_being_decided(self, region: str) -> bool:
         """Whether a transaction that decides holds the region's lock, as a publish does to its end.
@@ -163,6 +192,16 @@ class Reader(Lookup):
     def run_at(self, region: str, epoch: int) -> Run | None:
         """The run of this epoch; None if it is the epoch of a reset."""
         return self._run("run_at", region, epoch=epoch)
+
+    def other_run(self, region: str, run_id: str) -> OtherRun | None:
+        """The open run of the region's epoch that has another id; None where there is none."""
+        rows = self._rows("other_run", region=region, run_id=run_id)
+        return OtherRun(*rows[0]) if rows else None
+
+    def announced(self, region: str) -> tuple[int, bool]:
+        """Up to which checkpoint readers were told; and whether of more, which is rewound."""
+        seq, is_rewound = self._rows("announced", region=region)[0]
+        return seq, is_rewound
 
     def used_overrides(self, region: str, run_id: str) -> dict[str, int]:
         """Overrides that earlier opens of this run have used: override -> epoch."""

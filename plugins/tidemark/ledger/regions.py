@@ -5,19 +5,24 @@ A consumer group and a table each belong to one region.
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from tidemark.ledger.errors import RegionHasOwners
 from tidemark.model.batch import Batch, PlannedSpan
+from tidemark.model.deletions import UnreadSince
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import KnownTarget, Owner, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.model.upsert import text_form
 from tidemark.postgres.session import Cursor, query
 
+TimesUnread = dict[TopicPartition, tuple[datetime, int | None]]
+"""Since when deletions of a partition may have waited, and for how many ms they were kept then."""
+
 
 def state(region: str, row: tuple[Any, ...]) -> RegionState:
-    """A row of `lock_region` or `region_state`."""
+    """A row of `region_state`."""
     *facts, targets = row
     known = {name: KnownTarget(*one) for name, one in targets.items()}
     return replace(RegionState(region, *facts), targets=known)
@@ -94,6 +99,24 @@ def key_forms(cursor: Cursor, target: str, columns: Collection[str]) -> dict[str
     schema, table = parse_table(target)
     cursor.execute(query("find_columns"), {"schema": schema, "table": table})
     return {name: text_form(kind) for name, kind, *_ in cursor.fetchall() if name in columns}
+
+
+def unread(cursor: Cursor, region: str) -> dict[TopicPartition, UnreadSince]:
+    """How long deletions of each partition may have waited to be read."""
+    return until_now(cursor, times_unread(cursor, region))
+
+
+def times_unread(cursor: Cursor, region: str) -> TimesUnread:
+    """Since when deletions of each partition may have waited, and how long they were kept (ms)."""
+    cursor.execute(query("unread"), {"region": region})
+    return {TopicPartition(*where): (at, kept) for *where, at, kept in cursor.fetchall()}
+
+
+def until_now(cursor: Cursor, times: TimesUnread) -> dict[TopicPartition, UnreadSince]:
+    """How long that is by now, by the database's clock."""
+    cursor.execute(query("now"))
+    [(now,)] = cursor.fetchall()
+    return {tp: UnreadSince((now - at).total_seconds(), kept) for tp, (at, kept) in times.items()}
 
 
 def others_of(

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from psycopg2.extras import Json
 
 from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
-from tidemark.model.facts import Facts, LogEnd
+from tidemark.model.deletions import UnreadSince
+from tidemark.model.facts import Facts, LogEnd, SeenAtOpen
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Mirrored, NewReset, NewRun, Partition, RegionState
 from tidemark.postgres.session import Cursor, query
@@ -22,6 +22,8 @@ class Settling:
 
     cursor: Cursor
     state: RegionState
+    _unread: regions.TimesUnread | None = None
+    """As of the partitions that there are; None: not looked up."""
 
     @property
     def region(self) -> str:
@@ -52,6 +54,9 @@ class Settling:
 
     def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None:
         """Write the initial offsets of new partitions; known partitions keep theirs."""
+        if not initial:
+            return
+        self._unread = None
         self._run(
             "write_initial_offsets",
             topics=[partition.topic for partition in initial],
@@ -62,6 +67,9 @@ class Settling:
 
     def end_histories(self, epoch: int, partitions: list[TopicPartition]) -> None:
         """End the history of these partitions: what was read stays, a new history may begin."""
+        if not partitions:
+            return
+        self._unread = None
         self._run(
             "end_histories",
             epoch=epoch,
@@ -76,6 +84,15 @@ class Settling:
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
         """The form of the texts of each of these columns that the table of this name has now."""
         return regions.key_forms(self.cursor, target, columns)
+
+    def unread(self) -> dict[TopicPartition, UnreadSince]:
+        """How long deletions of each partition may have waited to be read.
+
+        Looked up once, and again where a history has ended or begun since.
+        """
+        if self._unread is None:
+            self._unread = regions.times_unread(self.cursor, self.region)
+        return regions.until_now(self.cursor, self._unread)
 
     def write_made_with(
         self, fingerprint: Mapping[str, Any], cluster_id: str, targets: Mapping[str, str]
@@ -112,12 +129,15 @@ class Settling:
             max_bytes=bounds.max_bytes,
             max_batches=bounds.max_batches,
             max_seconds=bounds.max_seconds,
+            batch_seconds=bounds.seconds,
             in_flight=bounds.in_flight,
             dead_letters_max_ratio=run.limits.max_ratio,
             dead_letters_max_count=run.limits.max_count,
             backlog=run.backlog,
             overrides=list(run.overrides),
             remarks=list(run.remarks),
+            asked_at=run.asked_at,
+            deletions_seconds=run.deletions_seconds,
         )
         if run.overrides:
             order = Order(run.who, f"run {run.run_id}")
@@ -129,10 +149,8 @@ class Settling:
         self._run("log_ends")
         return {TopicPartition(r[0], r[1]): LogEnd(*r[2:]) for r in self.cursor.fetchall()}
 
-    def write_target_offsets(
-        self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
-    ) -> None:
-        """Write the run's target offsets and high watermarks; `stuck` is that of `stuck_since`."""
+    def write_target_offsets(self, epoch: int, facts: Facts, seen: SeenAtOpen) -> None:
+        """Write the run's target offsets, and what the open saw of each partition."""
         targets = facts.ends
         self._run(
             "write_target_offsets",
@@ -141,7 +159,9 @@ class Settling:
             partitions=[partition.partition for partition in targets],
             offsets=list(targets.values()),
             high_watermarks=[facts.high_watermarks.get(tp, end) for tp, end in targets.items()],
-            since=[stuck.get(partition) for partition in targets],
+            since=[seen.stuck.get(partition) for partition in targets],
+            kept=[facts.deletions_kept(partition.topic) for partition in targets],
+            accepted=[partition in seen.accepted for partition in targets],
         )
 
     def rewind_plan(self, to_seq: int) -> RewindPlan:
@@ -160,6 +180,7 @@ class Settling:
         self._run(
             "write_reset",
             epoch=epoch,
+            kind=row.kind,
             requested_by=row.who,
             why=row.why,
             run_id=row.run_id,

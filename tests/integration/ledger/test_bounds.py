@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from tests.support.desk import TOPIC, Desk
-from tests.support.world import dump
 
 from tidemark.ledger.queries import LedgerQueries
+from tidemark.model import plan as plan_rule
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.runs import retire
@@ -31,14 +31,6 @@ def test_after_a_reset_batches_begin_small_and_grow(desk: Desk) -> None:
     assert widths(desk, desk.open("first", Bounds(32)).epoch, 1) == [32]
     desk.reset()
     assert widths(desk, desk.open("second", Bounds(32)).epoch, 6) == [2, 4, 8, 16, 32, 32]
-
-
-def test_a_slow_start_goes_on_in_the_next_run(desk: Desk) -> None:
-    desk.grow(400, 0)
-    desk.open()
-    desk.reset()
-    assert widths(desk, desk.open("first", Bounds(32)).epoch, 2) == [2, 4]
-    assert widths(desk, desk.open("second", Bounds(32)).epoch, 3) == [8, 16, 32]
 
 
 @pytest.mark.parametrize("retain", [1, 2, 3])
@@ -83,6 +75,74 @@ def test_one_record_heavier_than_the_bound_is_still_read(desk: Desk) -> None:
     assert widths(desk, epoch, 2) == [1, 1]
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a few offsets stand for large ones."""
+    monkeypatch.setattr(plan_rule, "FIRST_OFFSETS", 8)
+    monkeypatch.setattr(plan_rule, "FEWEST_OFFSETS", 1)
+
+
+TIMED = Bounds(40, seconds=100)
+
+
+def sized_by(desk: Desk) -> list[str]:
+    """Why each batch is no larger, as the ledger keeps it."""
+    found = desk.sql(f"SELECT sized_by FROM tidemark.batches WHERE {desk.here} ORDER BY seq")
+    return [why for (why,) in found]
+
+
+def timed(desk: Desk, epoch: int, seconds: float) -> int:
+    """Offsets of the next batch, whose drain takes so long."""
+    batch = desk.must_plan(epoch)
+    desk.publish(batch, replace(desk.stage(batch, desk.join(epoch)), seconds=seconds))
+    return sum(p.span.width for p in batch.spans)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_batch_has_what_the_time_of_the_one_before_allows(desk: Desk) -> None:
+    """It doubles at most, falls at once, and goes on so in the next run, also after a small one."""
+    desk.grow(100, 0)
+    epoch = desk.open("first", TIMED).epoch
+    found = [timed(desk, epoch, seconds) for seconds in (10, 80, 200, 3, 3, 3, 3)]
+    assert found == [8, 16, 20, 10, 20, 40, 6]
+    desk.grow(90, 0)
+    epoch = desk.open("second", TIMED).epoch
+    assert [timed(desk, epoch, 3) for _ in range(3)] == [40, 40, 10]
+    assert sized_by(desk) == [
+        *("growth", "growth", "seconds", "seconds", "growth", "max_records", "backlog"),
+        *("max_records", "max_records", "backlog"),
+    ]
+
+
+@pytest.mark.usefixtures("few")
+def test_the_slowest_member_decides(desk: Desk) -> None:
+    desk.grow(100, 0)
+    desk.grow(100, 1)
+    epoch = desk.open("run", TIMED).epoch
+    batch = desk.must_plan(epoch)
+    for planned, seconds in zip(batch.spans, (10, 160), strict=True):
+        part = desk.stage(batch, desk.join(epoch), spans=[planned.span])
+        desk.publish(batch, replace(part, seconds=seconds))
+    assert widths(desk, epoch, 1) == [5]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_batch_whose_time_is_not_known_teaches_nothing(desk: Desk) -> None:
+    """A member of an older version drained it."""
+    desk.grow(100, 0)
+    assert widths(desk, desk.open("run", TIMED).epoch, 2) == [8, 8]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_publish_that_takes_long_bounds_the_next_batch(desk: Desk) -> None:
+    """It holds the region's lock all the while."""
+    desk.grow(100, 0)
+    epoch = desk.open("run", TIMED).epoch
+    timed(desk, epoch, 1)
+    desk.sql(f"UPDATE tidemark.batches SET publish_seconds = 200 WHERE {desk.here}")
+    assert timed(desk, epoch, 1) == 4
+
+
 def worked(desk: Desk, quiet_from: int = 2) -> int:
     """Six checkpoints; the second partition is quiet after some; the epoch of the last run."""
     for n in range(6):
@@ -106,17 +166,6 @@ def test_old_checkpoints_are_pruned_and_a_partitions_newest_boundary_never(desk:
     assert (desk.offsets(), desk.rows()) == (offsets, rows)
     initial = f"SELECT DISTINCT initial_offset FROM tidemark.partitions WHERE {desk.here}"
     assert desk.sql(initial) == [(0,)]
-
-
-def test_what_is_retained_can_be_restored(desk: Desk) -> None:
-    epoch = worked(desk)
-    before = desk.ledger.merged_checkpoint(desk.region, 5).offsets
-    prune(desk.ledger, desk.region, epoch, retain=2)
-    desk.rewind(5)
-    assert desk.offsets() == before == desk.group.offsets
-    assert desk.rows() == desk.expected_rows()
-    desk.rewind(0)
-    assert (set(desk.offsets().values()), desk.rows()) == ({0}, [])
 
 
 def test_dead_letters_outlive_their_checkpoint(desk: Desk) -> None:
@@ -158,13 +207,6 @@ def test_a_run_that_was_given_overrides_is_never_forgotten(desk: Desk) -> None:
     assert desk.ledger.used_overrides(desk.region, "given") == {"accept_data_loss": 2}
 
 
-def test_a_region_with_few_checkpoints_keeps_them_all(desk: Desk) -> None:
-    epoch = worked(desk)
-    before = dump(desk.warehouse)
-    prune(desk.ledger, desk.region, epoch, retain=100)
-    assert dump(desk.warehouse) == before
-
-
 def test_pruning_goes_on_where_its_time_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """S18: each step leaves a ledger that is whole."""
     monkeypatch.setattr(retire, "PRUNE_STEP", 2)
@@ -175,11 +217,3 @@ def test_pruning_goes_on_where_its_time_ended(desk: Desk, monkeypatch: pytest.Mo
         found.append([one.seq for one in LedgerQueries(desk.engine).checkpoints(desk.region)])
         assert LedgerQueries(desk.engine).broken_chains(desk.region) == []
     assert found == [[6, 5, 4, 3, 2], [6, 5, 4], [6], [6]]
-
-
-def test_a_zombie_prunes_nothing(desk: Desk) -> None:
-    epoch = worked(desk)
-    desk.reset()
-    before = dump(desk.warehouse)
-    prune(desk.ledger, desk.region, epoch, retain=1)
-    assert dump(desk.warehouse) == before

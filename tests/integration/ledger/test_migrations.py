@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg2
 import pytest
+from alembic import command
 from psycopg2 import errorcodes
 from tests.support.desk import Desk
 from tests.support.region import ask, rows_of
@@ -104,14 +105,34 @@ def test_nobody_waits_for_ever_for_a_migration_that_stands_still(
     engine.dispose()
 
 
-def test_a_migration_leaves_the_pool_in_autocommit(warehouse: dict[str, Any]) -> None:
-    engine = connect(warehouse)
-    migrate(engine)
-    for _ in range(2):
-        pooled = engine.raw_connection()
-        assert pooled.driver_connection is not None
-        assert pooled.driver_connection.autocommit
-        pooled.close()
+OLD_LEDGER = """
+INSERT INTO tidemark.regions (region, group_id, cluster_id, head_seq, oldest_seq, next_seq)
+    VALUES ('told', 'told', 'c', 3, 1, 4), ('never', 'never', 'c', 2, 1, 3),
+           ('new', 'new', 'c', 0, 0, 1);
+INSERT INTO tidemark.runs (region, epoch, run_id, opening, state, max_records, in_flight,
+                           dead_letters_max_ratio, backlog)
+    SELECT region, epoch, run_id, gen_random_uuid(), state, 1, 1, 1, 1
+    FROM (VALUES ('told', 1, 'dag/1', 'closed'), ('told', 2, 'cli/2', 'closed'),
+                 ('told', 3, 'dag/3', 'failed'), ('never', 1, 'cli/1', 'closed'))
+        AS t (region, epoch, run_id, state);
+INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state, published_at,
+    records, rows_contributed, rows_moved, dead_letters_contributed, dead_letters_moved)
+    SELECT region, epoch, epoch, epoch - 1, 1, 'published', now(), 1, 1, 1, 0, 0 FROM tidemark.runs;
+"""
+
+
+def test_what_an_older_version_has_announced_is_not_forgotten(
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its runs that closed; the command line's told nobody."""
+    engine, upgrade = connect(warehouse), command.upgrade
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        migrate(engine)
+    ask(warehouse, OLD_LEDGER)
+    assert migrate(engine) == newest()
+    told = ask(warehouse, "SELECT region, announced_seq FROM tidemark.regions ORDER BY 1")
+    assert told == [("never", 1), ("new", 0), ("told", 1)]
     engine.dispose()
 
 

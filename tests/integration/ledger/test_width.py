@@ -60,6 +60,7 @@ def wide(quiet_server: Postgres) -> Steps:
     return measured(quiet_server, WIDE, MEMBERS)
 
 
+@pytest.mark.long
 def test_no_step_grows_faster_than_the_partitions(quiet_server: Postgres, wide: Steps) -> None:
     """S27: from 100 to 1,000 partitions, with the same members."""
     narrow = measured(quiet_server, NARROW, MEMBERS)
@@ -67,6 +68,7 @@ def test_no_step_grows_faster_than_the_partitions(quiet_server: Postgres, wide: 
     assert {name: slope for name, slope in steep.items() if slope > LINEAR} == {}
 
 
+@pytest.mark.long
 def test_a_contribution_costs_by_its_own_spans(quiet_server: Postgres, wide: Steps) -> None:
     """S27: fifty spans, whether the batch has 100 partitions or 1,000."""
     narrow = measured(quiet_server, NARROW, MEMBERS * NARROW // WIDE)

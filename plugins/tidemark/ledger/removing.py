@@ -1,30 +1,25 @@
-"""The end of a region, its renaming, and its move to another group or other names of its tables.
+"""What a person removes from the ledger: a whole region, or old dead letters.
 
-What it has published stays, and so does which epochs and seqs were given out. Dead letters can be
-purged: they go, and their batches count how many.
+What a region has published stays, and so does which epochs and seqs were given out. Dead letters
+that are purged go, and their batches count how many.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.ledger import kept_dead_letters, regions, rewinds
+from tidemark.ledger import kept_dead_letters, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
     DeadLettersAreRewound,
     RegionChangedMeanwhile,
-    RegionKeepsTargets,
-    RegionNameTaken,
     RegionNotAtRest,
     RegionNotReadBack,
-    TableMovesWithItsRows,
 )
 from tidemark.ledger.ledger import lock_region
-from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.model.dead_letters import DeadLetterFilter
-from tidemark.model.state import Mirrored, RegionState
+from tidemark.model.state import RegionState
 from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
 
@@ -69,31 +64,6 @@ def drop_region(engine: Engine, state: RegionState, order: Order | None) -> Size
         return size
 
 
-def rename(engine: Engine, state: RegionState, new: str, order: Order | None) -> int:
-    """The region has the new name, under a new epoch, which is returned; without an order neither.
-
-    If it crashes: all of it stands, or nothing.
-
-    Raises:
-        Superseded: another epoch has begun since the state was read.
-        Refused: a run, a reset or a rewind is at work, or died there; or the name is taken.
-    """
-    with transaction(engine, "rename") as cursor:
-        found = at_rest(cursor, state)
-        cursor.execute(query("rename_taken"), {"new": new})
-        if cursor.fetchone() == (True,):
-            raise RegionNameTaken(region=new)
-        if order is None:
-            return found.epoch
-        names = {"region": state.region, "new": new}
-        cursor.execute(query("rename_undo"), names)
-        cursor.execute(query("rename_outbox"), names)
-        cursor.execute(query("rename_region"), names)
-        (epoch,) = cursor.fetchone() or (0,)
-        write_action(cursor, state.region, "rename", order, _given_out(found) | {"to": new})
-        return int(epoch)
-
-
 def at_rest(cursor: Cursor, state: RegionState) -> RegionState:
     """The region, locked and as it was looked at.
 
@@ -117,59 +87,6 @@ def _has_open_run(cursor: Cursor, region: str) -> bool:
 def _given_out(state: RegionState) -> dict[str, int]:
     """What a later region of this name must not give out again."""
     return {"epoch": state.epoch, "next_seq": state.next_seq}
-
-
-@dataclass(frozen=True, slots=True)
-class RegionHome:
-    """The group and the tables, by the names of their targets, that a region is to have."""
-
-    group_id: str
-    tables: Mapping[str, str]
-
-
-def move(
-    engine: Engine, state: RegionState, to: RegionHome, seen: Mirrored, order: Order | None
-) -> int:
-    """The region has this group and these tables, under a new epoch, which is returned.
-
-    The epoch and the seqs are above those seen in the group. Without an order nothing changes.
-    If it crashes: all of it stands, or nothing.
-
-    Raises:
-        Superseded: another epoch has begun since the state was read.
-        Refused: the region is not at rest, another region has one of them, or a table is not the
-            one that the region has published to.
-    """
-    with transaction(engine, "move") as cursor:
-        found = at_rest(cursor, state)
-        refuse_shared(
-            state.region, others_of(cursor, state.region, to.group_id, to.tables.values())
-        )
-        _refuse_other_tables(cursor, found, to)
-        if order is None:
-            return found.epoch
-        own = {"region": state.region}
-        tables = {"targets": [*to.tables], "tables": [*to.tables.values()]}
-        cursor.execute(query("move_targets"), own | tables)
-        above = {"group_id": to.group_id, "epoch": seen.epoch, "seq": seen.seq}
-        cursor.execute(query("move"), own | above)
-        (epoch,) = cursor.fetchone() or (0,)
-        was = {"group": found.group_id, "target": found.into}
-        write_action(cursor, state.region, "move", order, was | {"to": to.group_id})
-        return int(epoch)
-
-
-def _refuse_other_tables(cursor: Cursor, found: RegionState, to: RegionHome) -> None:
-    if found.targets.keys() != to.tables.keys():
-        raise RegionKeepsTargets(
-            region=found.region, targets=tuple(found.targets), asked=tuple(to.tables)
-        )
-    for name, table in to.tables.items():
-        known, oid = found.targets[name], regions.target_oid(cursor, table)
-        if known.oid is not None and oid != known.oid:
-            raise TableMovesWithItsRows(
-                region=found.region, table=known.table, oid=known.oid, asked=table, asked_oid=oid
-            )
 
 
 STEP = 5_000
