@@ -4,14 +4,14 @@ It is judged by SQLSTATE and constraint name, never by text.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import psycopg2
-from psycopg2 import errorcodes, errors
+from psycopg2 import errorcodes
 
 from tidemark.errors import (
     CommitRefused,
     Fenced,
-    InvalidSettings,
     LedgerInconsistent,
     OutcomeUnknown,
     Refused,
@@ -19,6 +19,7 @@ from tidemark.errors import (
     TidemarkError,
     Unreachable,
 )
+from tidemark.postgres.fate import Fate, fate
 
 EDITED = (
     "; the ledger was edited by hand, or only a part of it was restored. Nothing was written."
@@ -40,7 +41,14 @@ GAVE_UP = {
     errorcodes.FEATURE_NOT_SUPPORTED: STANDBY,  # of BEGIN READ WRITE
     errorcodes.IDLE_IN_TRANSACTION_SESSION_TIMEOUT: "this process stood still in a transaction for"
     " longer than idle_in_transaction_session_timeout; nothing of it was kept. Try again",
+    errorcodes.OBJECT_NOT_IN_PREREQUISITE_STATE: "nothing of it was kept. Where a publication sends"
+    " updates or deletions of a table without a replica identity, ALTER TABLE … REPLICA IDENTITY"
+    " FULL lets them be done",
     errorcodes.DISK_FULL: "nothing of it was kept. Free disk space on the server, then try again",
+    errorcodes.CONFIGURATION_LIMIT_EXCEEDED: "a limit of the server's settings, such as"
+    " temp_file_limit; nothing of it was kept. Raise it, then try again",
+    errorcodes.TOO_MANY_CONNECTIONS: "raise max_connections, or the role's or the database's"
+    " CONNECTION LIMIT, or end sessions; then try again",
 }
 """What a server that does answer could not finish, by SQLSTATE: what to do. A retry may help."""
 
@@ -75,261 +83,225 @@ class PostgresUnreachable(Unreachable):
         return next(found, "check the target connection and that the server is up")
 
 
-class PostgresRightMissing(Refused):
-    """The role lacks a right."""
-
+class PostgresRightMissing(
+    Refused,
+    text="Postgres: {cause}; `tidemark check PIPELINE` names what to grant"
+    " (docs/administration.md)",
+):
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"Postgres: {self.cause}; `tidemark check PIPELINE` names what to grant"
-            " (docs/administration.md)"
-        )
+
+class SettingNotAsNeeded(
+    Refused,
+    text="Postgres: {setting} is {found} in our sessions: constraints, triggers or rows are passed"
+    " over. Let a superuser set it to {needed} for the login: ALTER ROLE … or ALTER DATABASE …"
+    " RESET {setting}",
+):
+    setting: str
+    found: str
+    needed: str
 
 
-class LedgerNotMigrated(Refused):
-    """A table, column or function of the ledger is not there."""
-
+class LedgerNotMigrated(Refused, text="Postgres: {cause}; run `tidemark migrate PIPELINE` first"):
     cause: str
 
-    def __str__(self) -> str:
-        return f"Postgres: {self.cause}; run `tidemark migrate PIPELINE` first"
 
-
-class LedgerConstraintViolated(LedgerInconsistent):
+class LedgerConstraintViolated(LedgerInconsistent, text="Postgres: {cause}" + EDITED):
     """A constraint refuses what no constraint of the ledger refuses by design."""
 
     cause: str
 
-    def __str__(self) -> str:
-        return f"Postgres: {self.cause}{EDITED}"
 
-
-class LedgerTablesDiffer(LedgerInconsistent):
-    """A statement does not fit the tables that it finds."""
-
+class LedgerTablesDiffer(
+    LedgerInconsistent,
+    text="Postgres: {cause}; the tables are not as this version expects; `tidemark check PIPELINE`"
+    " tells more",
+):
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"Postgres: {self.cause}; the tables are not as this version expects;"
-            " `tidemark check PIPELINE` tells more"
-        )
+
+class ValueNotTaken(
+    Refused,
+    text="Postgres can't take a value (SQLSTATE {sqlstate} {condition}); nothing of it was kept,"
+    " and a retry is refused like this one. A character that the database's encoding lacks (SHOW"
+    " server_encoding) needs a database in UTF8",
+):
+    sqlstate: str
+    condition: str
+    """The SQLSTATE's name. The server's text may quote the value."""
 
 
-class StagedRowsGone(StagingLost):
-    """Fewer or more rows or dead letters were moved than were contributed."""
+class LimitOfPostgres(
+    Refused,
+    text="Postgres: {cause} (SQLSTATE {sqlstate}); nothing of it was kept. This is a limit of"
+    " Postgres itself: a retry is refused like this one",
+):
+    cause: str
+    sqlstate: str
 
+
+class StagedRowsGone(
+    StagingLost,
+    text="{constraint}: staged rows are gone or changed, as after a crash of Postgres. Nothing was"
+    " published: the records must be drained again",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.constraint}: staged rows are gone or changed, as after a crash of Postgres."
-            " Nothing was published: the records must be drained again"
-        )
 
-
-class ChosenDeadLettersGone(StagingLost):
-    """Dead letters that a replay has chosen were removed meanwhile."""
-
+class ChosenDeadLettersGone(
+    StagingLost,
+    text="{constraint}: the dead letters that the replay has chosen are no longer all there, as"
+    " after a purge. Nothing was published; replay again",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.constraint}: the dead letters that the replay has chosen are no longer all"
-            " there, as after a purge. Nothing was published; replay again"
-        )
+
+class StagingDiscarded(
+    StagingLost,
+    text="the batch's staging tables are gone: a newer epoch has discarded the batch, or Postgres"
+    " has lost them, as in a fail-over; a retry, or the next run, makes them anew",
+):
+    """A batch's staging table is missing."""
 
 
-class StagingDiscarded(StagingLost):
-    """The staging table is missing to the task that writes to it."""
-
-    def __str__(self) -> str:
-        return (
-            "the batch's staging tables are gone: a newer epoch has discarded the batch; the next"
-            " run plans it anew"
-        )
-
-
-class PartitionStandsElsewhere(Fenced):
-    """Somebody else has moved a partition that this batch has read."""
-
+class PartitionStandsElsewhere(
+    Fenced,
+    text="{constraint}: a partition's next offset is not the start of its span; someone else moved"
+    " it",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.constraint}: a partition's next offset is not the start of its span; someone"
-            " else moved it"
-        )
 
-
-class EpochIsTaken(Fenced):
-    """Another open or reset has taken the epoch."""
-
+class MemberForgotten(
+    Unreachable,
+    text="{constraint}: Postgres no longer knows this member of the run: it has lost what was"
+    " committed last, as in a fail-over. Nothing was published; a retry registers anew",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return f"{self.constraint}: another open or reset took this epoch"
 
-
-class NoRoomInFlight(Fenced):
-    """The region has as many unpublished batches as its run allows."""
-
+class RegionForgotten(
+    Refused,
+    text="{constraint}: the ledger does not know the region any more: somebody has dropped it"
+    " meanwhile, or Postgres has lost what was committed last, as in a fail-over."
+    " Nothing was written. `tidemark region list` shows what is there; the next run opens the"
+    " region anew",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return f"{self.constraint}: the region has as many unpublished batches as its run allows"
+
+class LedgerMovedOn(Fenced, text="{constraint}: {fact}"):
+    constraint: str
+    fact: str
 
 
-class BatchIsFollowed(Fenced):
-    """Another batch follows the batch that this one was to follow."""
+class LedgerContradicted(LedgerInconsistent, text="{constraint}: {fact}" + EDITED):
+    constraint: str
+    fact: str
 
+
+class RemovalUnequal(
+    Refused,
+    text="{constraint}: a rewind would remove more or fewer rows than the ledger published."
+    " Nothing was removed; `tidemark verify` names the rows",
+):
     constraint: str
 
-    def __str__(self) -> str:
-        return f"{self.constraint}: another batch already follows the batch before this one"
 
-
-class ClaimsAreNotThePlan(LedgerInconsistent):
-    """The spans of a batch that are claimed are not those that were planned."""
-
+class OwnedByAnotherRegion(
+    Refused,
+    text="{constraint}: the {owned} belongs to another region; set {setting} to one of its own",
+):
     constraint: str
-
-    def __str__(self) -> str:
-        return f"{self.constraint}: the spans that were claimed are not those of the plan{EDITED}"
-
-
-class SpansOverlap(LedgerInconsistent):
-    """A span is planned of which something was read before."""
-
-    constraint: str
-
-    def __str__(self) -> str:
-        return f"{self.constraint}: a planned span overlaps one that was read before{EDITED}"
+    owned: str
+    setting: str
 
 
-class DeadLetterIsThere(LedgerInconsistent):
-    """A record that becomes a dead letter is one already."""
-
-    constraint: str
-
-    def __str__(self) -> str:
-        return f"{self.constraint}: a record is a dead letter already{EDITED}"
-
-
-class RemovalUnequal(Refused):
-    """A rewind would remove more or fewer rows or dead letters than were published."""
-
-    constraint: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.constraint}: a rewind would remove more or fewer rows than the ledger"
-            " published. Nothing was removed; `tidemark verify` names the rows"
-        )
-
-
-class TargetIsOwned(Refused):
-    """The target belongs to another region."""
-
-    constraint: str
-
-    def __str__(self) -> str:
-        return f"{self.constraint}: the target belongs to another region; name another target.table"
-
-
-class GroupIsOwned(Refused):
-    """The consumer group belongs to another region."""
-
-    constraint: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.constraint}: the consumer group belongs to another region; set kafka.group to"
-            " one of its own"
-        )
-
-
-class CommitUnanswered(OutcomeUnknown):
-    """COMMIT was sent, and the connection was lost before its answer."""
-
+class CommitUnanswered(OutcomeUnknown, text="{transaction}: the connection was lost during COMMIT"):
     transaction: str
 
-    def __str__(self) -> str:
-        return f"{self.transaction}: the connection was lost during COMMIT"
 
-
-class CommitRolledBack(CommitRefused):
-    """COMMIT was answered with another tag."""
-
+class CommitRolledBack(CommitRefused, text="{transaction}: Postgres answered COMMIT with {answer}"):
     transaction: str
     answer: str | None
 
-    def __str__(self) -> str:
-        return f"{self.transaction}: Postgres answered COMMIT with {self.answer}"
-
-
-class PostgresKeysRefused(InvalidSettings):
-    """A connection's extra has keys that do not reach libpq, such as those of a cloud's tokens."""
-
-    conn_id: str
-    keys: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"connection {self.conn_id!r}: {', '.join(self.keys)} has no effect here; remove it"
-            " from the connection's extra, which may hold libpq's keys"
-        )
-
-
-class PostgresConnectionIncomplete(InvalidSettings):
-    """A connection names no host, or no database."""
-
-    conn_id: str
-    host: str | None
-    schema: str | None
-
-    def __str__(self) -> str:
-        return (
-            f"connection {self.conn_id!r}: host and schema (the database) are needed,"
-            f" got host={self.host!r} schema={self.schema!r}"
-        )
-
-
-NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.InternalError)
-"""What psycopg2 raises where the server is gone, gave up, or is a standby."""
 
 BY_CONSTRAINT: dict[str, Callable[..., TidemarkError]] = {
     "moved_rows_equal_contributed": StagedRowsGone,
     "moved_dead_letters_equal_contributed": StagedRowsGone,
     "chosen_letters_are_replayed_or_kept": ChosenDeadLettersGone,
     "partition_stands_at_span_start": PartitionStandsElsewhere,
-    "epoch_is_the_expected_one": EpochIsTaken,
-    "unpublished_batches_are_in_flight": NoRoomInFlight,
-    "batches_follow_one_another": BatchIsFollowed,
-    "published_batch_is_claimed": ClaimsAreNotThePlan,
-    "spans_do_not_overlap": SpansOverlap,
-    "a_record_is_a_dead_letter_once": DeadLetterIsThere,
+    "contributions_member_fkey": MemberForgotten,
+    "members_region_fkey": RegionForgotten,
+    "targets_region_fkey": RegionForgotten,
+    "epoch_is_the_expected_one": partial(
+        LedgerMovedOn, fact="another open or reset took this epoch"
+    ),
+    "unpublished_batches_are_in_flight": partial(
+        LedgerMovedOn, fact="the region has as many unpublished batches as its run allows"
+    ),
+    "batches_follow_one_another": partial(
+        LedgerMovedOn, fact="another batch already follows the batch before this one"
+    ),
+    "published_batch_is_claimed": partial(
+        LedgerContradicted, fact="the spans that were claimed are not those of the plan"
+    ),
+    "spans_do_not_overlap": partial(
+        LedgerContradicted, fact="a planned span overlaps one that was read before"
+    ),
+    "a_record_is_a_dead_letter_once": partial(
+        LedgerContradicted, fact="a record is a dead letter already"
+    ),
     "removed_rows_equal_published": RemovalUnequal,
     "removed_dead_letters_equal_published": RemovalUnequal,
-    "target_belongs_to_one_region": TargetIsOwned,
-    "group_belongs_to_one_region": GroupIsOwned,
+    "target_belongs_to_one_region": partial(
+        OwnedByAnotherRegion, owned="target", setting="target.table"
+    ),
+    "group_belongs_to_one_region": partial(
+        OwnedByAnotherRegion, owned="consumer group", setting="kafka.group"
+    ),
 }
+
+_NOT_THERE = (
+    errorcodes.UNDEFINED_TABLE,
+    errorcodes.UNDEFINED_FUNCTION,
+    errorcodes.UNDEFINED_COLUMN,
+)
+
+
+def translated(error: psycopg2.Error) -> TidemarkError:
+    """The error in our words; whether a retry may help is as `fate` says."""
+    return unreachable(error) if fate(error) is Fate.server else refusal(error)
 
 
 def refusal(error: psycopg2.Error) -> TidemarkError:
-    """The error in our words. Its DETAIL may hold data of a row and is left out."""
+    """What no retry can help, in our words. Its DETAIL may hold data of a row and is left out."""
     cause = error.diag.message_primary or type(error).__name__
-    if isinstance(error, errors.InsufficientPrivilege):
+    code = error.pgcode or ""
+    if fate(error) is Fate.right:
         return PostgresRightMissing(cause=cause)
-    if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):
+    if code in _NOT_THERE:
         return LedgerNotMigrated(cause=cause)
     constraint = error.diag.constraint_name or ""
     if constraint in BY_CONSTRAINT:
         return BY_CONSTRAINT[constraint](constraint=constraint)
-    if isinstance(error, psycopg2.IntegrityError):
-        return LedgerConstraintViolated(cause=cause)
-    return LedgerTablesDiffer(cause=cause)
+    match code[:2]:
+        case "22":
+            return ValueNotTaken(sqlstate=code, condition=condition(code))
+        case "23":
+            return LedgerConstraintViolated(cause=cause)
+        case "54":
+            return LimitOfPostgres(cause=cause, sqlstate=code)
+        case _:
+            return LedgerTablesDiffer(cause=cause)
+
+
+def condition(sqlstate: str) -> str:
+    """The SQLSTATE's name; a trigger may raise one that has none."""
+    try:
+        return errorcodes.lookup(sqlstate)
+    except KeyError:
+        return "of the target's own"
 
 
 def unreachable(error: psycopg2.Error) -> PostgresUnreachable:

@@ -1,7 +1,7 @@
 """The arguments of a Postgres client, from its connection."""
 
-from tidemark.postgres.errors import PostgresConnectionIncomplete, PostgresKeysRefused
 from tidemark.settings.connections import Connection
+from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
 
 TAKEN = (
     "application_name", "channel_binding", "connect_timeout", "gssdelegation", "gssencmode",
@@ -27,10 +27,12 @@ def postgres_parameters(connection: Connection) -> dict[str, str | int]:
         InvalidSettings: host or database is missing, or the extra has a key that is not taken.
     """
     if unknown := tuple(sorted({*connection.extra}.difference(TAKEN, WITHOUT_MEANING))):
-        raise PostgresKeysRefused(conn_id=connection.conn_id, keys=unknown)
+        raise ConnectionKeysRefused(conn_id=connection.conn_id, keys=unknown, taken="libpq's keys")
     if not connection.host or not connection.schema:
-        raise PostgresConnectionIncomplete(
-            conn_id=connection.conn_id, host=connection.host, schema=connection.schema
+        raise ConnectionIncomplete(
+            conn_id=connection.conn_id,
+            missing="schema (the database)" if connection.host else "host",
+            remedy="set host and schema",
         )
     parameters: dict[str, str | int] = {
         "host": connection.host,

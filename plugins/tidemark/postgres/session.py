@@ -12,6 +12,8 @@ from typing import Any
 import psycopg2
 from psycopg2 import extensions
 
+from tidemark.postgres.errors import SettingNotAsNeeded
+
 Connection = extensions.connection
 Cursor = extensions.cursor
 
@@ -36,18 +38,67 @@ def query(name: str) -> str:
     return queries()[name]
 
 
-SETTINGS = {
+SETTINGS: Mapping[str, str] = {
+    # Names are found in pg_catalog, else by their schema: nobody's function in `public` can stand
+    # in for one of Postgres, with our role's rights (CVE-2018-1058).
     "search_path": "pg_catalog, pg_temp",
+    # A session whose client's machine is gone ends, and what it held is free; no other ends by a
+    # time-out of people's sessions.
     "tcp_keepalives_idle": "60",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "6",
+    "tcp_user_timeout": "0",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "15min",
+    "transaction_timeout": "0",
+    "statement_timeout": "24h",
+    "lock_timeout": "15min",
+    "exit_on_error": "off",
+    # A write outside of `begin` that waited for another sees what that one left.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    # Values become texts, and texts values, without a loss and in one way.
+    "timezone": "UTC",
+    "timezone_abbreviations": "Default",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "lc_monetary": "C",
+    "array_nulls": "on",
+    "xmloption": "content",
+    "xmlbinary": "base64",
+    # A statement means what it says, and finds all rows.
+    "standard_conforming_strings": "on",
+    "backslash_quote": "safe_encoding",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
+    "row_security": "on",
+    "restrict_nonsystem_relation_kind": "",
+    "gin_fuzzy_search_limit": "0",
+    # Staging and ledger rest on what heaps do: UNLOGGED, ctid, updates.
+    "default_table_access_method": "heap",
 }
-"""What each session sets for itself, whatever its role has. Names are found in pg_catalog, else by
-their schema: nobody's function in `public` can stand in for one of Postgres, with our role's rights
-(CVE-2018-1058). And a session whose client's machine is gone ends, and what it held is free."""
+"""What each session sets for itself, whatever server, database and role have. What a server does
+not know, as an older one `transaction_timeout`, is left out."""
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "session_replication_role": ("origin", "local"),
+    "zero_damaged_pages": ("off",),
+    "ignore_checksum_failure": ("off",),
+}
+"""What only a superuser sets, and each session asks for, by the values that will do, the default
+first: else foreign keys and triggers do not fire, or rows that a disk has damaged are missing
+without a word."""
+
+EXACT_TEXTS = (
+    "timezone", "timezone_abbreviations", "datestyle", "intervalstyle", "bytea_output",
+    "extra_float_digits", "lc_monetary", "array_nulls", "xmloption",
+)  # fmt: skip
+"""Of the settings, those that decide how a value is spelled and a text is read."""
 
 _ENCODING = {"client_encoding": "UTF8"}
-_SET = "; ".join(f"SET {name} = {value}" for name, value in SETTINGS.items())
 
 
 def open_session(parameters: Mapping[str, Any]) -> Connection:
@@ -57,12 +108,13 @@ def open_session(parameters: Mapping[str, Any]) -> Connection:
 
     Raises:
         psycopg2.Error: there is none.
+        Refused: a setting that the role may not change is not as needed.
     """
     session: Connection = psycopg2.connect(**{**parameters, **_ENCODING})  # noqa: TID251 (pinned below)
     try:
         session.autocommit = True
         with session.cursor() as cursor:
-            cursor.execute(_SET)
+            settle(cursor)
         session.autocommit = False
     except BaseException:
         session.close()
@@ -70,9 +122,28 @@ def open_session(parameters: Mapping[str, Any]) -> Connection:
     return session
 
 
+def settle(cursor: Cursor) -> None:
+    """The session is as SETTINGS say.
+
+    Raises:
+        Refused: a setting that the role may not change is not as needed.
+    """
+    wanted = {**SETTINGS, **dict.fromkeys(NEEDED)}
+    given = {"settings": list(wanted), "values": list(wanted.values())}
+    cursor.execute(query("settle_session"), given)
+    for setting, found in cursor.fetchall():
+        if found not in NEEDED.get(setting, (found,)):
+            raise SettingNotAsNeeded(setting=setting, found=found, needed=NEEDED[setting][0])
+
+
 def is_idle(session: Connection) -> bool:
     """Whether it is open, and no transaction is."""
     return session.info.transaction_status == extensions.TRANSACTION_STATUS_IDLE
+
+
+def encoding_of(cursor: Cursor) -> str:
+    """The database's own encoding, as Postgres names it; the server has said it at the login."""
+    return cursor.connection.info.parameter_status("server_encoding") or "UTF8"
 
 
 def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) -> None:
@@ -84,18 +155,13 @@ def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) ->
     cursor.execute(query("configure"), values)
 
 
-_TEXTS = {
-    "timezone": "UTC",
-    "datestyle": "ISO, YMD",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "extra_float_digits": "1",
-}
+def exact_texts(cursor: Cursor, others: Mapping[str, str] | None = None) -> None:
+    """To the end of the transaction values become texts, and texts values, without a loss.
 
-
-def exact_texts(cursor: Cursor) -> None:
-    """To the end of the transaction values become texts, and texts values, without a loss."""
-    configure(cursor, _TEXTS, is_local=True)
+    `others` are settings beside those.
+    """
+    exact = {one: SETTINGS[one] for one in EXACT_TEXTS}
+    configure(cursor, {**exact, **(others or {})}, is_local=True)
 
 
 def lock_name(cursor: Cursor, name: str) -> None:

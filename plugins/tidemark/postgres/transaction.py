@@ -13,10 +13,9 @@ from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
 from tidemark.postgres.errors import (
-    NO_ANSWER,
     CommitRolledBack,
     CommitUnanswered,
-    refusal,
+    translated,
     unreachable,
 )
 from tidemark.postgres.session import Connection, Cursor, configure, open_session
@@ -29,17 +28,15 @@ TIMEOUTS_MS = {
 """Part of the protocol: a stopped holder of the region lock must go away by itself."""
 
 _A_DAY_MS = {"statement_timeout": 86_400_000}
-LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(
-    ("migrate", "rewind", "drop", "rename"), _A_DAY_MS
-)
+LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(("migrate", "rewind", "drop"), _A_DAY_MS)
 """By a transaction's name: one statement changes all of a region, or all since a checkpoint."""
 
 _LOOKING_MS = {**TIMEOUTS_MS, "idle_in_transaction_session_timeout": 900_000}
 """Whoever looks may be slow with what it sees: others do not wait for it."""
 
 _TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
-SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}
-"""What tidies up after a run keeps nobody waiting: what is left is tidied the next time."""
+SHORTER_MS = dict.fromkeys(("retire", "prune", "refused_open"), _TIDYING_MS)
+"""What tidies up after a run, or tells of it, keeps nobody waiting: the next time does it too."""
 
 
 def connect(parameters: Mapping[str, Any]) -> Engine:
@@ -82,10 +79,8 @@ def transaction(
         try:
             begin(cursor, name, timeouts_ms)
             yield cursor
-        except NO_ANSWER as error:
-            raise unreachable(error) from error
-        except (psycopg2.IntegrityError, psycopg2.ProgrammingError) as error:
-            raise refusal(error) from error
+        except psycopg2.Error as error:
+            raise translated(error) from error
         failpoints.hit(f"{name}.commit.before")
         _commit(cursor, name)
         failpoints.hit(f"{name}.commit.after")
@@ -115,10 +110,8 @@ def autocommit(engine: Engine) -> Iterator[Cursor]:
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
             yield cursor
-        except NO_ANSWER as error:
-            raise unreachable(error) from error
-        except psycopg2.ProgrammingError as error:
-            raise refusal(error) from error
+        except psycopg2.Error as error:
+            raise translated(error) from error
 
 
 @contextmanager
@@ -126,8 +119,8 @@ def _connection(engine: Engine) -> Iterator[Connection]:
     """A connection of the pool; one whose block failed is never used again."""
     try:
         pooled = engine.raw_connection()
-    except NO_ANSWER as error:
-        raise unreachable(error) from error
+    except psycopg2.Error as error:
+        raise translated(error) from error
     try:
         yield pooled.driver_connection  # type: ignore[misc]
     except BaseException:
@@ -159,7 +152,7 @@ def _commit(cursor: Cursor, name: str) -> None:
         failpoints.hit(f"{name}.commit.sent")
     except (psycopg2.Error, failpoints.FailpointHit) as error:
         if isinstance(error, psycopg2.IntegrityError):
-            raise  # a deferred constraint: definitely not committed
+            raise translated(error) from error  # a deferred constraint: definitely not committed
         raise CommitUnanswered(transaction=name) from error
     if cursor.statusmessage != "COMMIT":
         raise CommitRolledBack(transaction=name, answer=cursor.statusmessage)

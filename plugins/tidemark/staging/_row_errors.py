@@ -31,33 +31,57 @@ class ColumnsUnwritable(SchemaMismatch):
         )
 
 
-class CopyFellShort(StagingLost):
-    """A staging table took fewer rows than were sent."""
+class ColumnsTooMany(
+    SchemaMismatch,
+    text="the rows have {columns} columns, and a table of Postgres has at most 1600; {most} are"
+    " left for rows beside Tidemark's own. Leave fields out of decode.schema or the transform,"
+    " keep several in one column (a struct becomes jsonb), or spread them over several targets",
+):
+    columns: int
+    most: int
 
+
+class CopyFellShort(
+    StagingLost,
+    text="{table}: {sent} rows were sent and {copied} copied; roll back and run the attempt again",
+):
     table: str
     sent: int
     copied: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.table}: {self.sent} rows were sent and {self.copied} copied; "
-            "roll back and run the attempt again"
-        )
-
 
 class ValueUnstorable(TargetRefused):
-    """Postgres can't store a value, such as a NUL in a text."""
+    """Postgres can't store a value, such as a NUL in a text, or a row that is too big."""
 
     column: str | None
     sqlstate: str
     condition: str
     """The SQLSTATE's name."""
+    limit: str | None = None
+    """Which limit of Postgres a row is beyond, in the server's words."""
+    encoding: str | None = None
+    """Of the database, where a text may be one that it lacks; None: UTF8, or it does not matter."""
+    record: str | None = None
+    """Of which the row is, as topic[partition]@offset; None: its coordinates are not known."""
+
+    @property
+    def guard(self) -> str:
+        """What refuses, as a dead letter's detail has it."""
+        what = self.limit or (f"column {self.column}" if self.column else "a value")
+        of = f", encoding {self.encoding}" if self.encoding else ""
+        return f"{what}, when it was staged (SQLSTATE {self.sqlstate} {self.condition}{of})"
 
     def __str__(self) -> str:
         column = "a column" if self.column is None else f"column {self.column!r}"
+        what = (
+            f"a row to stage is beyond a limit of Postgres: {self.limit}"
+            if self.limit
+            else f"{column} of the rows to stage holds a value that Postgres can't store"
+        )
+        of = f" in a database whose encoding is {self.encoding}" if self.encoding else ""
         return (
-            f"{column} of the rows to stage holds a value that Postgres can't store "
-            f"(SQLSTATE {self.sqlstate} {self.condition}); correct or drop it in the transform"
+            f"{what}{of} (SQLSTATE {self.sqlstate} {self.condition}){_at(self.record)};"
+            " correct or drop it in the transform, or set target.on_refused: dead_letter"
         )
 
 
@@ -66,9 +90,21 @@ class DateHasNoJson(TargetRefused):
 
     column: str
     arrow_type: str
+    record: str | None = None
+    """See `ValueUnstorable`."""
+
+    @property
+    def guard(self) -> str:
+        """See `ValueUnstorable`."""
+        return f"column {self.column}: a date or timestamp outside the years 1 to 9999"
 
     def __str__(self) -> str:
         return (
-            f"column {self.column!r} ({self.arrow_type}) holds a date or timestamp outside the "
-            "years 1 to 9999, which has no JSON form; cast it to string in the transform"
+            f"column {self.column!r} ({self.arrow_type}) holds a date or timestamp outside the"
+            f" years 1 to 9999, which has no JSON form{_at(self.record)};"
+            " cast it to string in the transform"
         )
+
+
+def _at(record: str | None) -> str:
+    return f", of record {record}" if record else ""

@@ -19,7 +19,7 @@ record. One that is refused alone waits: for a record of another partition, or f
 its key, which supersedes it. Pass follows pass as long as that brings any in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg2
@@ -27,11 +27,17 @@ from psycopg2 import sql
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import Cursor, configure, exact_texts
+from tidemark.postgres.session import Cursor, exact_texts
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
-from tidemark.staging.errors import LastRowUnknown, MarkedRowsKept, RowUnplaced, Undecided
+from tidemark.staging.errors import (
+    KeysAltered,
+    LastRowUnknown,
+    MarkedRowsKept,
+    RowUnplaced,
+    Undecided,
+)
 from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import Appending, of_winners
@@ -41,25 +47,53 @@ from tidemark.staging.refused import Slice, halves
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_sql import Names, commas, names_of, of_chosen
 
-INSERT = sql.SQL("""
-INSERT INTO {target} ({names}, {batch_seq})
-SELECT {names}, {seq} FROM {last} AS l WHERE NOT "tidemark deleted" AND {taken}
-""")
-# Right whatever of the keys is there, and whoever inserts one meanwhile.
-WRITE = sql.SQL(INSERT.string + "ON CONFLICT ({key}) DO UPDATE SET {set}")
+EVERYTHING = sql.SQL("true")
 
 
-def write_rows(cursor: Cursor, names: Names) -> int:
-    """The target has the last rows that are not marked; how many they are.
+class KeysWrittenMeanwhile(Exception):
+    """Another session has written to keys of the batch after what they were was kept.
+
+    Roll back to before `prepare`, and begin anew: then what it wrote is kept, too.
+    """
+
+
+def write_rows(cursor: Cursor, names: Names) -> tuple[int, int]:
+    """The target has the last rows that are not marked; how many were there, and how many not.
+
+    One that another session has inserted since the statement began is neither.
 
     Raises:
         psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
     """
-    cursor.execute(WRITE.format(**names))
-    return cursor.rowcount
+    insert = upsert_sql.INSERT.format(**names)
+    found = {"is_there": upsert_sql.IS_THERE, "is_new": upsert_sql.IS_NEW}
+    named = {of: condition.format(**names) for of, condition in found.items()} | names
+    cursor.execute(upsert_sql.WRITE.format(**named, insert=insert))
+    changed, added = cursor.fetchone() or (0, 0)
+    return changed, added
 
 
-def write_new_rows(cursor: Cursor, names: Names) -> int:
+FEW = 10_000
+"""So many new keys a statement names by their rows' places; of more, a join tells them."""
+
+
+def write_few_new_rows(cursor: Cursor, names: Names) -> tuple[int, int]:
+    """The same where few keys are new."""
+    new = upsert_sql.IS_NEW.format(**names)
+    cursor.execute(upsert_sql.NEW_ROWS.format(**names, is_new=new))
+    (places,) = cursor.fetchone() or ("{}",)
+    at = sql.SQL("{}::tid[]").format(sql.Literal(places))
+    is_other, is_new = upsert_sql.IS_OTHER.format(at=at), upsert_sql.AT.format(at=at)
+    return write_rows(cursor, {**names, "is_there": is_other, "is_new": is_new})
+
+
+def write_held_rows(cursor: Cursor, names: Names) -> tuple[int, int]:
+    """The same where rows of all keys are held: nobody else can insert one."""
+    cursor.execute(upsert_sql.WRITE_HELD.format(**names, insert=upsert_sql.INSERT.format(**names)))
+    return cursor.rowcount, 0
+
+
+def write_new_rows(cursor: Cursor, names: Names) -> tuple[int, int]:
     """The same where none of the keys was there a moment ago.
 
     If another session has inserted one since, or a row is refused, `write_rows` decides.
@@ -69,8 +103,8 @@ def write_new_rows(cursor: Cursor, names: Names) -> int:
     """
     cursor.execute("SAVEPOINT new_rows")
     try:
-        cursor.execute(INSERT.format(**names))
-        written = cursor.rowcount
+        cursor.execute(upsert_sql.INSERT.format(**names))
+        written = 0, cursor.rowcount
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise
@@ -80,19 +114,54 @@ def write_new_rows(cursor: Cursor, names: Names) -> int:
     return written
 
 
+def write_some(cursor: Cursor, names: Names, *, deletes: bool) -> tuple[int, int]:
+    """Of some of the last rows, how many are to be there, and how many of them are.
+
+    Only rows that are the batch's by what was kept of them, or that it wrote, are touched.
+
+    Raises:
+        KeysWrittenMeanwhile: another row is in the way.
+        psycopg2.Error: see `write_rows`.
+    """
+    exact_texts(cursor)
+    names = {**names, "is_ours": names["is_of_batch"]}
+    cursor.execute(upsert_sql.TO_WRITE.format(**names))
+    (rows,) = cursor.fetchone() or (0,)
+    if deletes:
+        cursor.execute(upsert_sql.DELETE.format(**names))
+    written = sum(write_rows(cursor, names))
+    if written < rows:
+        refuse_foreign(cursor, names)
+    return rows, written
+
+
+def refuse_foreign(cursor: Cursor, names: Names) -> None:
+    """Rows of the batch's keys that are there are its own.
+
+    Raises:
+        KeysWrittenMeanwhile: they are not.
+    """
+    exact_texts(cursor)  # the target's triggers may have set others
+    cursor.execute(upsert_sql.FOREIGN.format(**names))
+    if cursor.fetchone() != (0,):
+        raise KeysWrittenMeanwhile
+
+
 TRIES = 5000
 """Limit of the slices that may be refused, in all passes: what no order heals is refused then."""
 
-# In the target's own types. A row that changes nothing, as an older one of its key has a greater
-# order, is left out; of a record's rows of one key all but the last.
+# In the target's own types, keys by a number: an index has no room for a long one. A row that
+# changes nothing, as an older one of its key has a greater order, is left out; of a record's rows
+# of one key all but the last.
 _MAKE = sql.SQL("""
 CREATE UNLOGGED TABLE {steps} AS
 SELECT {names}, false AS "tidemark deleted", 0::bigint AS "tidemark place",
-       0::bigint AS "tidemark next"
+       0::bigint AS "tidemark next", 0::bigint AS "tidemark key"
 FROM {target} WITH NO DATA;
 INSERT INTO {steps}
 SELECT {names}, "tidemark deleted", "tidemark place",
-       lead("tidemark place") OVER (PARTITION BY {key} ORDER BY "tidemark place")
+       lead("tidemark place") OVER (PARTITION BY {key} ORDER BY "tidemark place"),
+       dense_rank() OVER (ORDER BY {key})
 FROM (SELECT DISTINCT ON ({key}, "tidemark place") *
       FROM (SELECT *, coalesce({deleted}, false) AS "tidemark deleted",
                    {is_best} AS "tidemark best",
@@ -101,7 +170,7 @@ FROM (SELECT DISTINCT ON ({key}, "tidemark place") *
             WINDOW so_far AS (PARTITION BY {key} ORDER BY {coordinates})) AS placed
       WHERE "tidemark best" ORDER BY {key}, "tidemark place", {best_first}) AS of_records;
 CREATE INDEX ON {steps} ("tidemark place");
-CREATE INDEX ON {steps} ({key});
+CREATE INDEX ON {steps} ("tidemark key");
 ANALYZE {steps}
 """)
 _COORDINATES = sql.SQL('kafka_topic COLLATE "C", kafka_partition, kafka_offset')
@@ -109,12 +178,9 @@ _COORDINATES = sql.SQL('kafka_topic COLLATE "C", kafka_partition, kafka_offset')
 _TAKEN = sql.SQL("""(
     l."tidemark place" BETWEEN {first} AND {end} AND coalesce(l."tidemark next" > {end}, true)
 )""")
-_ROWS = sql.SQL("""
-SELECT count(*) FROM {last} AS l WHERE NOT l."tidemark deleted" AND {taken}
-""")
 _DONE = sql.SQL("""
-DELETE FROM {last} AS l USING (SELECT {key} FROM {last} AS l WHERE {taken}) AS t
-WHERE {match} AND l."tidemark place" <= {end}
+DELETE FROM {last} AS l USING (SELECT "tidemark key" FROM {last} AS l WHERE {taken}) AS t
+WHERE l."tidemark key" = t."tidemark key" AND l."tidemark place" <= {end}
 """)
 _PLACES = sql.SQL('SELECT DISTINCT "tidemark place" FROM {last} ORDER BY 1')
 
@@ -123,8 +189,11 @@ def apply_in_order(cursor: Cursor, names: Names, *, deletes: bool) -> int | None
     """The keys are what the last rows say; how many have a row. None: some are still refused.
 
     `names` are those of the upsert.
+
+    Raises:
+        KeysWrittenMeanwhile: see `write_some`.
     """
-    cursor.execute(_ROWS.format(**{**names, "taken": sql.SQL("true")}))
+    cursor.execute(upsert_sql.TO_WRITE.format(**{**names, "taken": EVERYTHING}))
     (rows,) = cursor.fetchone() or (0,)
     try:
         steps = _Steps.of(cursor, names, deletes=deletes)
@@ -188,7 +257,7 @@ class _Steps:
         names = {**self.names, "taken": _TAKEN.format(first=first, end=end), "end": end}
         self.cursor.execute("SAVEPOINT step")
         try:
-            missing = self._write(names)
+            rows, written = write_some(self.cursor, names, deletes=self.deletes)
         except psycopg2.Error as error:
             if not is_refusal(error):
                 raise
@@ -196,19 +265,23 @@ class _Steps:
             return False
         self.cursor.execute("RELEASE SAVEPOINT step")
         self.cursor.execute(_DONE.format(**names))
-        self.missing += missing
+        self.missing += rows - written
         return True
-
-    def _write(self, names: Names) -> int:
-        self.cursor.execute(_ROWS.format(**names))
-        (rows,) = self.cursor.fetchone() or (0,)
-        if self.deletes:
-            self.cursor.execute(upsert_sql.DELETE.format(**names))
-        return int(rows - write_rows(self.cursor, names))
 
     def _places(self) -> list[int]:
         self.cursor.execute(_PLACES.format(**self.names))
         return [place for (place,) in self.cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """How many keys of a batch; and of how many the last row is not marked."""
+
+    all: int = 0
+    stay: int = 0
+
+    def __sub__(self, others: "_Keys") -> "_Keys":
+        return _Keys(self.all - others.all, self.stay - others.stay)
 
 
 class Upserting:
@@ -237,9 +310,10 @@ class Upserting:
         self._winners = winners
         self._table = find_columns(cursor, target.schema, target.table)
         self._names = names_of(batch, target, columns, upsert, self._table, winners)
-        self._wanted: sql.Composable = sql.SQL("true")
+        self._wanted: sql.Composable = EVERYTHING
         self._superseded = 0
-        self._are_there = False
+        self._last = _Keys()
+        self._held = _Keys()
 
     def prepare(self, wanted: sql.Composable) -> None:
         """Find each key's last row, and keep what the key was.
@@ -247,21 +321,21 @@ class Upserting:
         Raises:
             RowUnplaced: a row has no key, or no order.
             TargetRefused: what decides a key's last row contradicts itself.
+            KeysWrittenMeanwhile: another session wrote to one of the keys while this looked.
             psycopg2.Error: the target's types refuse a row if `is_refusal` is true of it.
         """
         self._wanted = wanted
         chosen = sql.SQL("{} AND {}").format(of_winners(self._winners), wanted)
         self._names = of_chosen(self._names, chosen)
-        exact_texts(self._cursor)
-        staged = self._find_last()
+        staged, self._last = self._find_last()
+        moved, *held = self._counts(upsert_sql.HELD)
+        self._held = _Keys(*held)
         if self._upsert.order_by is None:
-            are_there = self._refuse_other_partitions() > 0
+            self._refuse_other_partitions(moved)
         else:
             self._leave_newer()
-            are_there = True  # some may be, nobody has counted them
-        (changed,) = self._counts(sql.SQL("SELECT count(*) FROM {last}"))
-        self._superseded = staged - changed
-        self._keep_undo(are_there=are_there)
+        self._superseded = staged - self._last.all
+        self._keep_undo()
 
     def places(self) -> sql.Composed:
         """The last rows."""
@@ -273,13 +347,15 @@ class Upserting:
         All of them go in together, or else in the order of their records.
 
         Raises:
+            KeysWrittenMeanwhile: another session has written to one of the keys.
             psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
         """
         if at is not None:
-            return self._write(upsert_sql.AT.format(at=at))
+            self._names["taken"] = upsert_sql.AT.format(at=at)
+            return write_some(self._cursor, self._names, deletes=self._deletes)[1]
         self._cursor.execute("SAVEPOINT last_rows")
         try:
-            written = self._write(sql.SQL("true"))
+            written = self._write()
         except psycopg2.Error as error:
             if not rests_on_others(error):
                 raise
@@ -292,27 +368,44 @@ class Upserting:
         return written
 
     def _apply_in_order(self) -> int | None:
-        deletes = self._upsert.deleted is not None
-        return apply_in_order(self._cursor, self._names, deletes=deletes)
+        return apply_in_order(self._cursor, self._names, deletes=self._deletes)
 
-    def _write(self, taken: sql.Composable) -> int:
-        self._names["taken"] = taken
-        if self._upsert.deleted is not None:
-            self._do(upsert_sql.DELETE)
-        return (write_rows if self._are_there else write_new_rows)(self._cursor, self._names)
+    @property
+    def _deletes(self) -> bool:
+        return self._upsert.deleted is not None
+
+    def _write(self) -> int:
+        """Write all; the counts tell whether rows were touched of which nothing was kept."""
+        self._names |= {"taken": EVERYTHING, "is_ours": EVERYTHING}
+        gone = self._do(upsert_sql.DELETE) if self._deletes else 0
+        changed, added = self._how_to_write()(self._cursor, self._names)
+        if gone + changed > self._held.all:
+            raise KeysWrittenMeanwhile
+        if gone + changed < self._held.all or changed + added < self._last.stay:
+            refuse_foreign(self._cursor, self._names)
+        return changed + added
+
+    def _how_to_write(self) -> Callable[[Cursor, Names], tuple[int, int]]:
+        new = self._last.stay - self._held.stay
+        if not new:
+            return write_held_rows
+        if not self._held.all:
+            return write_new_rows
+        return write_few_new_rows if new <= FEW else write_rows
 
     def finish(self, written: int) -> Moved:
         """The ledger knows what the keys are now.
 
         Raises:
-            TargetRefused: the target keeps a row that is to be deleted.
+            TargetRefused: the target keeps a row that is to be deleted, or gives a row another key.
+            KeysWrittenMeanwhile: another session has inserted one that is to be deleted.
         """
         exact_texts(self._cursor)  # the target's triggers may have set others
+        self._refuse_other_keys(written)
         deleted = self._keep_deleted()
-        self._do(upsert_sql.CAME_BACK)
         if self._is_sent:
             self._cursor.execute(keep_statement(self._names, self._table, self._upsert.key))
-        self._do(sql.SQL("DROP TABLE {last}"))
+        self._do(upsert_sql.CAME_BACK)
         key = self._upsert.key
         return Moved(written, deleted=deleted, superseded=self._superseded, key=key)
 
@@ -335,38 +428,36 @@ class Upserting:
         taken.prepare(self._wanted)
         return taken
 
-    def _find_last(self) -> int:
-        """Find each key's last row; how many rows are staged.
+    def _find_last(self) -> "tuple[int, _Keys]":
+        """Find each key's last row; how many rows are staged, and how many are the last of a key.
 
         Raises:
             RowUnplaced, TargetRefused: it is not known which row is the last one.
         """
-        configure(self._cursor, {"default_statistics_target": "10"}, is_local=True)
-        self._do(upsert_sql.MAKE_LAST)
-        self._do(upsert_sql.FILL_LAST)
-        self._do(sql.SQL("ANALYZE {last} ({key})"))
-        staged, *counts = self._counts(upsert_sql.UNDECIDED)
+        exact_texts(self._cursor, {"default_statistics_target": "10"})
+        staged, last, stay, *counts = self._counts(upsert_sql.FIND_LAST)
         for count, why in zip(counts, Undecided, strict=True):
             if count:
                 raise self._unknown(count, why)
-        return staged
+        return staged, _Keys(last, stay)
 
-    def _refuse_other_partitions(self) -> int:
-        """Without an order, what is stored of a key came from its partition; how many are."""
-        moved, stored = self._counts(upsert_sql.MOVED)
+    def _refuse_other_partitions(self, moved: int) -> None:
+        """Without an order, what is stored of a key came from its partition."""
         (moved_deleted,) = self._counts(upsert_sql.MOVED_DELETED)
         if moved + moved_deleted:
             raise self._unknown(moved + moved_deleted, Undecided.in_two_partitions)
-        return stored
 
     def _leave_newer(self) -> None:
-        self._do(upsert_sql.NEWER)
-        self._do(upsert_sql.NEWER_DELETED)
+        """Leave out what is older than a row that is there, or than a deletion."""
+        than_rows = _Keys(*self._counts(upsert_sql.NEWER))
+        than_deletions = _Keys(*self._counts(upsert_sql.NEWER_DELETED))
+        self._held -= than_rows
+        self._last = self._last - than_rows - than_deletions
 
-    def _keep_undo(self, *, are_there: bool) -> None:
-        self._are_there = are_there and self._do(upsert_sql.UNDO) > 0
-        self._do(upsert_sql.UNDO_COLUMNS)
-        self._do(upsert_sql.UNDO_DELETED)
+    def _keep_undo(self) -> None:
+        if self._held.all and self._do(upsert_sql.UNDO) != self._held.all:
+            raise KeysWrittenMeanwhile
+        self._do(upsert_sql.UNDO_OTHERS)
 
     def _keep_deleted(self) -> int:
         """The ledger knows the keys whose last row is marked; how many there are."""
@@ -374,6 +465,7 @@ class Upserting:
             return 0
         (left,) = self._counts(upsert_sql.LEFT)
         if left:
+            refuse_foreign(self._cursor, self._names)
             found = find_interfering(self._cursor, self.target.schema, self.target.table, "DELETE")
             raise MarkedRowsKept(
                 target=str(self.target),
@@ -383,6 +475,22 @@ class Upserting:
                 by=tuple(found),
             )
         return self._do(upsert_sql.KEEP_DELETED)
+
+    def _refuse_other_keys(self, written: int) -> None:
+        """The rows are found by their keys; only a trigger can have changed them."""
+        where = self.target.schema, self.target.table
+        by = find_interfering(self._cursor, *where, "INSERT", "UPDATE")
+        if not by:
+            return
+        (found,) = self._counts(upsert_sql.WRITTEN)
+        if found != written:
+            raise KeysAltered(
+                target=str(self.target),
+                key=self._upsert.key,
+                seq=self._batch.seq,
+                rows=written - found,
+                by=tuple(by),
+            )
 
     def _unknown(self, keys: int, why: Undecided) -> LastRowUnknown:
         is_unplaced = why in (Undecided.null_key, Undecided.null_order)

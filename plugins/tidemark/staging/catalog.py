@@ -96,10 +96,10 @@ def find_parts(cursor: Cursor, schema: str, table: str) -> list[Part]:
     return [Part(*row) for row in cursor.fetchall()]
 
 
-def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> list[str]:
+def find_interfering(cursor: Cursor, schema: str, table: str, *events: str) -> list[str]:
     """Each `trigger x` and `rule y` of the table that can suppress an INSERT, UPDATE or DELETE."""
-    trigger, rule = _EVENTS[event]
-    values = {"schema": schema, "table": table, "trigger": trigger, "rule": rule}
+    triggers, rules = zip(*(_EVENTS[event] for event in events), strict=True)
+    values = {"schema": schema, "table": table, "triggers": sum(triggers), "rules": list(rules)}
     cursor.execute(query("find_interfering"), values)
     return [f"{kind} {name}" for kind, name in cursor.fetchall()]
 
@@ -132,6 +132,15 @@ def find_table_rights(cursor: Cursor, schema: str, table: str) -> TableRights:
     name = sql.Identifier(schema, table).as_string(cursor)
     cursor.execute(query("find_table_rights"), {"table": name})
     return TableRights(*(cursor.fetchone() or (False, False, False, False)))
+
+
+def find_unidentified(
+    cursor: Cursor, schema: str, table: str, *, deletes: bool, updates: bool
+) -> list[tuple[str, str, list[str]]]:
+    """Each table at or below this one of which Postgres refuses these, with its publications."""
+    values = {"schema": schema, "table": table, "deletes": deletes, "updates": updates}
+    cursor.execute(query("find_unidentified"), values)
+    return cursor.fetchall()
 
 
 def find_unique_keys(cursor: Cursor, schema: str, table: str) -> list[tuple[list[str], bool]]:

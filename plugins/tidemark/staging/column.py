@@ -1,5 +1,6 @@
 """A column of rows, in Arrow and in Postgres; whoever has none need not import Arrow."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,17 @@ COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offse
 """Columns that identify a row's record, with their Postgres types."""
 
 TIMESTAMP, TIMESTAMPTZ = "timestamp without time zone", "timestamp with time zone"
+
+
+MOST_COLUMNS = 1596
+"""A table has 1,600, also the one in which a publish finds the last row of each key, with four."""
+MOST_ROW_BYTES = 8160 - 24 - 16
+"""Of a row whose values can't be stored elsewhere: a page, without headers and staging's keys."""
+_BYTES = {
+    "boolean": 1, "smallint": 2, "integer": 4, "real": 4, "date": 4,
+    "bigint": 8, "double precision": 8, TIMESTAMP: 8, TIMESTAMPTZ: 8,
+}  # fmt: skip
+"""Of values that are stored in the row; of all others at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +71,9 @@ class Column:
     def needs_zone(self) -> bool:
         """Whether the move must restore the time zone, UTC, of an array's elements."""
         return self.postgres_type == f"{TIMESTAMPTZ}[]"
+
+
+def too_wide(columns: Sequence[Column]) -> int | None:
+    """The bytes of a row in which no column is null, if a page has no room for it."""
+    size = sum(_BYTES.get(column.postgres_type, 1) for column in columns)
+    return size if size > MOST_ROW_BYTES else None

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemark.model.table_name import NAME_BYTES
-from tidemark.staging._row_errors import ColumnsUnwritable
-from tidemark.staging.column import BATCH_SEQ, TIMESTAMP, TIMESTAMPTZ, Column
+from tidemark.staging._row_errors import ColumnsTooMany, ColumnsUnwritable
+from tidemark.staging.column import BATCH_SEQ, MOST_COLUMNS, TIMESTAMP, TIMESTAMPTZ, Column
 
 _SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 _PLAIN = {
@@ -33,8 +33,11 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     """Return the columns that rows of `schema` have in Postgres, in the same order.
 
     Raises:
-        SchemaMismatch: Postgres can't hold a name or a type; lists all of them, with a remedy.
+        SchemaMismatch: Postgres can't hold a name or a type; lists all of them, with a remedy. Or
+            there are too many columns.
     """
+    if len(schema.names) > MOST_COLUMNS:
+        raise ColumnsTooMany(columns=len(schema.names), most=MOST_COLUMNS)
     names = tuple(_faults_of_names(schema.names))
     types = tuple((field.name, str(field.type)) for field in schema if not _type_of(field.type))
     if names or types or not schema.names:

@@ -6,8 +6,9 @@ own fields and text.
 
 from enum import StrEnum
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused
+from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused, quoted
 from tidemark.model.plain import amount
+from tidemark.staging._row_errors import ColumnsTooMany as ColumnsTooMany
 
 # Apart from these, a worker need not import what is here. Named again: all cases are found here.
 from tidemark.staging._row_errors import ColumnsUnwritable as ColumnsUnwritable
@@ -15,59 +16,43 @@ from tidemark.staging._row_errors import CopyFellShort as CopyFellShort
 from tidemark.staging._row_errors import DateHasNoJson as DateHasNoJson
 from tidemark.staging._row_errors import ValueUnstorable as ValueUnstorable
 from tidemark.staging.column import BATCH_SEQ, COORDINATES
-from tidemark.staging.fit import Misfit, quoted
+from tidemark.staging.fit import Misfit
 
 _PLACE = ", ".join(COORDINATES)
 
 # A target is named as a statement spells it: "public"."flights".
 
 
-class StagingHasOtherColumns(SchemaMismatch):
-    """Another member has made the batch's staging table for other columns."""
-
+class StagingHasOtherColumns(
+    SchemaMismatch,
+    text="{table} was made for the columns {found}, this member writes {wanted}; let every member"
+    " of the run use the same transform",
+):
     table: str
     found: dict[str, str]
     """Types by the names of columns."""
     wanted: dict[str, str]
 
-    def __str__(self) -> str:
-        return (
-            f"{self.table} was made for the columns {self.found}, this member "
-            f"writes {self.wanted}; let every member of the run use the same transform"
-        )
-
 
 # The target as a table.
 
 
-class TargetSchemaMissing(Refused):
-    """The schema of a target that is to be made does not exist."""
-
+class TargetSchemaMissing(
+    Refused,
+    text="{target}: schema {schema!q} does not exist; run: CREATE SCHEMA {schema!q} AUTHORIZATION"
+    " {user!q};",
+):
     target: str
     schema: str
     user: str
 
-    def __str__(self) -> str:
-        schema = quoted(self.schema)
-        return (
-            f"{self.target}: schema {schema} does not exist; run: "
-            f"CREATE SCHEMA {schema} AUTHORIZATION {quoted(self.user)};"
-        )
 
-
-class TargetMayNotBeMade(Refused):
-    """The target does not exist, and the role may not create it."""
-
+class TargetRightMissing(Refused, text="{user!q} may not {action} {target}; run: {grant}"):
     target: str
-    schema: str
     user: str
-
-    def __str__(self) -> str:
-        schema, user = quoted(self.schema), quoted(self.user)
-        return (
-            f"{self.target} does not exist and {user} may not create it; run: "
-            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}; or create the table"
-        )
+    action: str
+    grant: str
+    """The statements that an owner may run."""
 
 
 class TargetIsNoTable(Refused):
@@ -125,20 +110,14 @@ class PartsAreForeign(Refused):
         )
 
 
-class TargetHidesRows(Refused):
-    """Policies of the target apply to the role: it can't count or remove what it wrote."""
-
+class TargetHidesRows(
+    Refused,
+    text="{target} has row level security that applies to {user!q}: rows that it hides can be"
+    " neither counted nor removed, and would arrive twice after a rewind; run as an administrator:"
+    " ALTER ROLE {user!q} BYPASSRLS; or: ALTER TABLE {target} DISABLE ROW LEVEL SECURITY;",
+):
     target: str
     user: str
-
-    def __str__(self) -> str:
-        user = quoted(self.user)
-        return (
-            f"{self.target} has row level security that applies to {user}: rows that it hides can"
-            " be neither counted nor removed, and would arrive twice after a rewind; run as an"
-            f" administrator: ALTER ROLE {user} BYPASSRLS; or: ALTER TABLE {self.target} DISABLE"
-            " ROW LEVEL SECURITY;"
-        )
 
 
 class TargetHasRules(Refused):
@@ -183,25 +162,6 @@ class TargetsDoNotFit(SchemaMismatch):
         return "\n".join(map(str, self.causes))
 
 
-class TargetMayNotBeWritten(Refused):
-    """The role lacks a right to insert."""
-
-    target: str
-    schema: str
-    user: str
-    is_usage_missing: bool
-    """Of the schema."""
-    is_insert_missing: bool
-
-    def __str__(self) -> str:
-        user, grants = quoted(self.user), []
-        if self.is_usage_missing:
-            grants.append(f"GRANT USAGE ON SCHEMA {quoted(self.schema)} TO {user};")
-        if self.is_insert_missing:
-            grants.append(f"GRANT INSERT ON {self.target} TO {user};")
-        return f"{user} may not write to {self.target}; run: {' '.join(grants)}"
-
-
 class ColumnsMayNotBeAdded(Refused):
     """The target lacks columns, and is another role's."""
 
@@ -218,18 +178,15 @@ class ColumnsMayNotBeAdded(Refused):
         )
 
 
-class TargetHasLeftovers(Refused):
-    """The target of a region that has published nothing has rows of batches."""
-
+class TargetHasLeftovers(
+    Refused,
+    text="{target} has rows of batches, and this region has published none: they are of a region"
+    " that was dropped, or of another ledger. To keep them as rows of no batch, run: ALTER TABLE"
+    " {target} ALTER COLUMN "
+    + BATCH_SEQ
+    + " SET DEFAULT 0, then set it to 0 in the rows where it is larger; or choose another table",
+):
     target: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target} has rows of batches, and this region has published none: they are of a"
-            " region that was dropped, or of another ledger. To keep them as rows of no batch, run:"
-            f" ALTER TABLE {self.target} ALTER COLUMN {BATCH_SEQ} SET DEFAULT 0, then set it to 0"
-            " in the rows where it is larger; or choose another table"
-        )
 
 
 # Foreign keys between targets.
@@ -263,19 +220,15 @@ class ForeignKeyNotDeferrable(Refused):
         )
 
 
-class ForeignKeyActs(Refused):
-    """A foreign key changes or deletes rows by itself, which nobody would count."""
-
+class ForeignKeyActs(
+    Refused,
+    text="foreign key {constraint!q} of {child} changes or deletes its rows when {parent} changes:"
+    " no batch would count these. Make it anew with ON DELETE NO ACTION ON UPDATE NO ACTION"
+    " DEFERRABLE",
+):
     constraint: str
     child: str
     parent: str
-
-    def __str__(self) -> str:
-        return (
-            f"foreign key {quoted(self.constraint)} of {self.child} changes or deletes its rows"
-            f" when {self.parent} changes: no batch would count these. Make it anew with ON DELETE"
-            " NO ACTION ON UPDATE NO ACTION DEFERRABLE"
-        )
 
 
 def _deferrable(child: str, constraint: str) -> str:
@@ -286,34 +239,26 @@ def _deferrable(child: str, constraint: str) -> str:
 # What an upsert, and dead letters of refused rows, need.
 
 
-class RowsLackCoordinates(InvalidSettings):
-    """The rows lack the coordinates of their record, which a setting needs."""
-
+class RowsLackCoordinates(
+    InvalidSettings,
+    text="target.{setting} needs the columns "
+    + _PLACE
+    + " unchanged; the transform drops or changes {missing:list}. Keep them, or set {instead}",
+):
     setting: str
     instead: str
     """The setting that does without."""
     missing: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"target.{self.setting} needs the columns {_PLACE} unchanged; the transform drops"
-            f" or changes {', '.join(self.missing)}. Keep them, or set {self.instead}"
-        )
 
-
-class UpsertColumnsMissing(InvalidSettings):
-    """The rows lack columns that the upsert names."""
-
+class UpsertColumnsMissing(
+    InvalidSettings,
+    text="target: the rows have no column {missing:list}; they have {columns:list}. Return it from"
+    " the transform, or correct its name in the pipeline file",
+):
     missing: tuple[str, ...]
     columns: tuple[str, ...]
     """That the rows have."""
-
-    def __str__(self) -> str:
-        return (
-            f"target: the rows have no column {', '.join(self.missing)}; they have"
-            f" {', '.join(self.columns)}. Return it from the transform, or correct its name in the"
-            " pipeline file"
-        )
 
 
 class UpsertColumnsReserved(InvalidSettings):
@@ -329,74 +274,43 @@ class UpsertColumnsReserved(InvalidSettings):
         )
 
 
-class DeletedIsNoBoolean(InvalidSettings):
-    """The column that marks deletions is not boolean."""
-
+class DeletedIsNoBoolean(
+    InvalidSettings,
+    text="target.deleted: column {column} is {postgres_type}, not boolean. Cast it in the"
+    " transform",
+):
     column: str
     postgres_type: str
 
-    def __str__(self) -> str:
-        return (
-            f"target.deleted: column {self.column} is {self.postgres_type}, not boolean. Cast it in"
-            " the transform"
-        )
 
-
-class KeyTypeUnfit(InvalidSettings):
-    """Equal values of a key's column may have different texts."""
-
+class ColumnTypeUnfit(
+    InvalidSettings,
+    text="target.{setting}: column {column} of {target} is {postgres_type}; use {allowed}",
+):
+    setting: str
     column: str
     target: str
     postgres_type: str
-
-    def __str__(self) -> str:
-        return (
-            f"target.key: column {self.column} of {self.target} is {self.postgres_type}, whose"
-            " equal values may have different texts; use a number, text, date, timestamp, uuid or"
-            " bytea"
-        )
+    allowed: str
 
 
-class OrderTypeUnfit(InvalidSettings):
-    """Values of the column that tells the last row have no order that is sure."""
-
-    column: str
-    target: str
-    postgres_type: str
-
-    def __str__(self) -> str:
-        return (
-            f"target.order_by: column {self.column} of {self.target} is {self.postgres_type}; use"
-            " an integer, a decimal, a date, a timestamp or text"
-        )
-
-
-class UniqueIndexMissing(SchemaMismatch):
-    """The target has no unique index on exactly the key."""
-
+class UniqueIndexMissing(
+    SchemaMismatch,
+    text="{target} has no unique index on exactly ({key!q:list}), which an upsert needs (not"
+    " partial, not deferrable); run: CREATE UNIQUE INDEX ON {target} ({key!q:list});",
+):
     target: str
     key: tuple[str, ...]
 
-    def __str__(self) -> str:
-        columns = ", ".join(map(quoted, self.key))
-        return (
-            f"{self.target} has no unique index on exactly ({columns}), which an upsert needs (not"
-            f" partial, not deferrable); run: CREATE UNIQUE INDEX ON {self.target} ({columns});"
-        )
 
-
-class CollationNondeterministic(SchemaMismatch):
-    """The key's columns, or the unique index on them, call different texts equal."""
-
+class CollationNondeterministic(
+    SchemaMismatch,
+    text="{target}: a column of ({key!q:list}), or the unique index on them, has a"
+    " nondeterministic collation: it calls different texts equal. Give the columns a deterministic"
+    " one",
+):
     target: str
     key: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: a column of ({', '.join(map(quoted, self.key))}), or the unique index"
-            " on them, has a nondeterministic collation: it calls different texts equal. Give the"
-            " columns a deterministic one"
-        )
 
 
 class TargetIsInherited(Refused):
@@ -411,21 +325,6 @@ class TargetIsInherited(Refused):
         return (
             f"tables that inherit from {self.target}: {names}. A unique index does not reach them,"
             f" so a key could be there twice; use partitions instead, or run: {alter}"
-        )
-
-
-class TargetMayNotBeUpserted(Refused):
-    """The role lacks rights that an upsert needs."""
-
-    target: str
-    user: str
-    rights: tuple[str, ...]
-
-    def __str__(self) -> str:
-        user = quoted(self.user)
-        return (
-            f"{user} may not upsert into {self.target}; run: GRANT {', '.join(self.rights)} ON"
-            f" {self.target} TO {user};"
         )
 
 
@@ -499,6 +398,33 @@ class MarkedRowsKept(TargetRefused):
         return _of_upsert(self.target, self.key, self.seq, kept, "Let it return OLD")
 
 
+class KeysAltered(TargetRefused):
+    """Rows that were written are not there under their keys, or not as rows of their batch."""
+
+    target: str
+    key: tuple[str, ...]
+    seq: int
+    rows: int
+    by: tuple[str, ...]
+    """Triggers and rules."""
+
+    def __str__(self) -> str:
+        what = f"{self.rows} rows were given another key or batch_seq by {_named(self.by)}"
+        remedy = "Let the transform make the key, and the trigger leave it"
+        return _of_upsert(self.target, self.key, self.seq, what, remedy)
+
+
+class OthersWrite(
+    TargetRefused,
+    text="{targets:or}: other sessions wrote to keys of batch {seq} while it was published,"
+    " {tries} times; nothing of it is published. Let nobody else write to the table while a run is"
+    " at work (pg_stat_activity names sessions), then run again",
+):
+    targets: tuple[str, ...]
+    seq: int
+    tries: int
+
+
 def _of_upsert(target: str, key: tuple[str, ...], seq: int, what: str, remedy: str) -> str:
     return (
         f"{target} by key ({', '.join(key)}): {what}; nothing of batch {seq} is published."
@@ -523,6 +449,8 @@ class RowRefused(TargetRefused):
     sqlstate: str
     condition: str
     """The SQLSTATE's name."""
+    record: str | None = None
+    """Of which the row is, as topic[partition]@offset; None: it was not found."""
 
     @property
     def guard(self) -> str:
@@ -531,57 +459,56 @@ class RowRefused(TargetRefused):
         return f"{named} (SQLSTATE {self.sqlstate} {self.condition})"
 
     def __str__(self) -> str:
+        of = f"record {self.record}" if self.record else "the batch"
         return (
-            f"{' or '.join(self.targets)} refuses a row of the batch: {self.guard}; nothing of the"
-            " batch is published. Correct the rows in the transform, or change the table, then run"
-            " again"
+            f"{' or '.join(self.targets)} refuses a row of {of}: {self.guard}; nothing of the batch"
+            " is published. Correct the rows in the transform, or change the table, then run again"
         )
 
 
-class RowsNotPrepared(TargetRefused):
-    """Rows are refused before they go in, though none of them is refused alone."""
-
+class RowsNotPrepared(
+    TargetRefused,
+    text="{target} refuses rows of the batch, though none of them alone: {guard}; nothing of the"
+    " batch is published. Correct the rows in the transform, or change the table, then run again",
+):
     target: str
     guard: str
     """See `RowRefused`."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.target} refuses rows of the batch, though none of them alone: {self.guard};"
-            " nothing of the batch is published. Correct the rows in the transform, or change the"
-            " table, then run again"
-        )
+
+class RecordsLeftOut(
+    TargetRefused,
+    text="batch {seq}: {records} records were left out when their rows were staged: {guard};"
+    " nothing of the batch is published. A replay leaves none out: correct the rows in the"
+    " transform. In a run, all drivers need the same target.on_refused",
+):
+    seq: int
+    records: int
+    guard: str
+    """What refused the first."""
 
 
-class RefusedRowsOfNoRecord(TargetRefused):
-    """Refused rows can't become dead letters: their coordinates are of no record of the batch."""
-
+class RefusedRowsOfNoRecord(
+    TargetRefused,
+    text="rows of the batch are refused, first by {guard}; they can't become dead letters: "
+    + _PLACE
+    + " of {rows} of them are not those of a record of the batch. Nothing is published. Keep these"
+    " columns unchanged in the transform, then run again",
+):
     guard: str
     """What refuses the first."""
     rows: int
 
-    def __str__(self) -> str:
-        return (
-            f"rows of the batch are refused, first by {self.guard}; they can't become dead letters:"
-            f" {_PLACE} of {self.rows} of them are not those of a record of the batch. Nothing"
-            " is published. Keep these columns unchanged in the transform, then run again"
-        )
 
-
-class RefusedRowsNotAllFound(TargetRefused):
-    """The search for the rows that are refused takes too long."""
-
+class RefusedRowsNotAllFound(
+    TargetRefused,
+    text="{targets:or} refuses rows of the batch: {found} records were found in {seconds:.0f} s"
+    " and the search is not finished; nothing is published. Correct the rows in the transform,"
+    " change the table, or lower batch.max_records, then run again",
+):
     targets: tuple[str, ...]
     found: int
     seconds: float
-
-    def __str__(self) -> str:
-        return (
-            f"{' or '.join(self.targets)} refuses rows of the batch: {self.found} records were"
-            f" found in {self.seconds:.0f} s and the search is not finished; nothing is published."
-            " Correct the rows in the transform, change the table, or lower batch.max_records, then"
-            " run again"
-        )
 
 
 class TargetKeptRowsOut(TargetRefused):
@@ -603,62 +530,58 @@ class TargetKeptRowsOut(TargetRefused):
 # What is sent to an output topic.
 
 
-class OutputKeyMissing(Refused):
-    """The target lacks columns that the key of what is sent names."""
-
+class OutputKeyMissing(
+    Refused,
+    text="{target} has no column {missing:list}, which output.key names: correct it, or let the"
+    " transform return the column",
+):
     target: str
     missing: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"{self.target} has no column {', '.join(self.missing)}, which output.key names:"
-            " correct it, or let the transform return the column"
-        )
 
-
-class RowsToSendDiffer(Refused):
-    """The rows of a batch that are to be sent are not as many as were published."""
-
+class RowsToSendDiffer(
+    Refused,
+    text="region {region}: batch {seq} published {published} changes of rows of {target}, and"
+    " {found} are there to be sent: somebody else deleted or inserted rows, or made the table"
+    " anew. Nothing of the batch was sent. `tidemark verify` names the rows: correct them, or"
+    " rewind to the checkpoint before. If its consumers can miss them, `tidemark withhold {region}"
+    " {seq}` lets it pass",
+):
     region: str
     seq: int
     target: str
     published: int
     found: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: batch {self.seq} published {self.published} changes of rows of"
-            f" {self.target}, and {self.found} are there to be sent: somebody else deleted or"
-            " inserted rows, or made the table anew. Nothing of the batch was sent. `tidemark"
-            " verify` names the rows: correct them, or rewind to the checkpoint before. If its"
-            f" consumers can miss them, `tidemark withhold {self.region} {self.seq}` lets it pass"
-        )
-
 
 # A rewind.
 
 
-class TargetHasNoSeq(Refused):
-    """The target does not say of which batch its rows are."""
+class TargetLacksColumns(
+    Refused,
+    text="{target} has no column {missing:list}, so a rewind can't tell which rows it takes back."
+    " Restore it with its values",
+):
+    target: str
+    missing: tuple[str, ...]
+
+
+class TargetLacksIdentity(Refused):
+    """A publication of Postgres sends what is changed, and nothing tells the table's rows apart."""
 
     target: str
+    tables: tuple[str, ...]
+    """The target itself, or partitions of it."""
+    publications: tuple[str, ...]
+    changes: str
+    """What Postgres refuses."""
 
     def __str__(self) -> str:
+        named = ", ".join(map(quoted, self.publications))
         return (
-            f"{self.target} has no column {BATCH_SEQ}: so the rows after a checkpoint are unknown,"
-            " and none can be removed. Restore the column with its values"
-        )
-
-
-class RowsMayNotBeDeleted(Refused):
-    """The role may not delete rows of the target."""
-
-    target: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: this role may not delete rows, but a rewind has to; grant"
-            " DELETE on the table (docs/administration.md)"
+            f"{self.target}: publication {named} sends {self.changes}, and nothing tells the rows"
+            f" apart, so Postgres refuses {self.changes}. Nothing was changed; run: "
+            + " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in self.tables)
         )
 
 
@@ -678,30 +601,16 @@ class TargetKeepsRows(TargetRefused):
         )
 
 
-class UpsertTargetLacksColumns(Refused):
-    """The target lacks columns of the key, or the one that names a row's batch."""
-
-    target: str
-    missing: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.target} has no column {', '.join(self.missing)}. Restore it with its values"
-
-
-class KeptRowsPruned(Refused):
-    """What keys were before a checkpoint is no longer kept."""
-
+class KeptRowsPruned(
+    Refused,
+    text="region {region}: what the keys of {target} were before checkpoint {oldest_seq} was"
+    " pruned, so no rewind goes back behind it. Nothing was changed. Rewind to {oldest_seq} or"
+    " later; or fill another table by a new region",
+):
     region: str
     target: str
     oldest_seq: int
     """The oldest checkpoint that a rewind reaches."""
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: what the keys of {self.target} were before checkpoint"
-            f" {self.oldest_seq} was pruned, so no rewind goes back behind it. Nothing was changed."
-            f" Rewind to {self.oldest_seq} or later; or fill another table by a new region"
-        )
 
 
 class PublishedOtherwiseBefore(Refused):
@@ -726,35 +635,44 @@ class PublishedOtherwiseBefore(Refused):
         )
 
 
-class KeysChangedByOthers(Refused):
-    """Keys are not as batches left them."""
-
+class KeysChangedByOthers(
+    Refused,
+    text="{target}: {keys} keys that batches after {after_seq} changed are not as these left them:"
+    " somebody else deleted or changed their rows. Nothing was changed. `tidemark verify` names"
+    " the rows; put them right, or rewind to a newer checkpoint",
+):
     target: str
     after_seq: int
     keys: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: {self.keys} keys that batches after {self.after_seq} changed are not"
-            " as these left them: somebody else deleted or changed their rows. Nothing was"
-            " changed. `tidemark verify` names the rows; put them right, or rewind to a newer"
-            " checkpoint"
-        )
 
-
-class KeptRowsHaveOtherColumns(Refused):
-    """The target lost columns and got some since rows were kept: one may have been renamed."""
-
+class KeptRowsHaveOtherColumns(
+    Refused,
+    text="{target} has lost the columns {lost:list} and got {got:list} since rows were kept for a"
+    " rewind; whether one was renamed nobody can tell, and its values would stay as they are."
+    " Nothing was changed. Give each its old name for the rewind, or rewind to a newer checkpoint",
+):
     target: str
     lost: tuple[str, ...]
     got: tuple[str, ...]
 
+
+class KeptValuesAltered(Refused):
+    """A column got another type since rows were kept: what is put back would be other values."""
+
+    target: str
+    column: str
+    postgres_type: str
+    rows: int | None
+    """In how many; None: what was kept of one is no value of the type at all."""
+
     def __str__(self) -> str:
+        many = "some rows" if self.rows is None else f"{self.rows} rows"
         return (
-            f"{self.target} has lost the columns {', '.join(self.lost)} and got"
-            f" {', '.join(self.got)} since rows were kept for a rewind; whether one was renamed"
-            " nobody can tell, and its values would stay as they are. Nothing was changed. Give"
-            " each its old name for the rewind, or rewind to a newer checkpoint"
+            f"{self.target}: column {quoted(self.column)} is {self.postgres_type} now; of {many}"
+            " that were kept for a rewind it would not hold the value that was there. Nothing was"
+            " changed. Give the column the type that it had (ALTER TABLE … ALTER COLUMN … TYPE),"
+            " then rewind again, or rewind to a newer checkpoint"
         )
 
 
@@ -795,22 +713,6 @@ class KeysRenumbered(TargetRefused):
             " ALWAYS AS IDENTITY). To have the old one a row must be deleted, and"
             f" {_acting(self.acting)} would delete or change others. Nothing was changed. Let the"
             " number be written (ALTER TABLE … ALTER … SET GENERATED BY DEFAULT), then rewind again"
-        )
-
-
-class ReplacedRowsReferred(TargetRefused):
-    """Rows of a batch would be deleted to be made anew, and a foreign key would change others."""
-
-    target: str
-    seq: int
-    acting: tuple[tuple[str, str], ...]
-    """See `KeysInTheWay`."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: the rows of batch {self.seq} would be deleted and made anew, and"
-            f" {_acting(self.acting)} would delete or change others with them, which do not come"
-            " back. Nothing was changed. Drop the foreign key for the replay, or rewind"
         )
 
 

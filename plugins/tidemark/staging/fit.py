@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tidemark.errors import quoted
+from tidemark.staging._guarded import is_guarded
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
 
@@ -70,7 +72,8 @@ def parsed(columns: Sequence[Column], table: Sequence[TableColumn]) -> tuple[Col
 
 
 def _parses(own: TableColumn, need: str) -> bool:
-    return own.parses_text and need == ("text[]" if own.type_name.endswith("[]") else "text")
+    is_parsed = own.parses_text or is_guarded(own.type_name)
+    return is_parsed and need == ("text[]" if own.type_name.endswith("[]") else "text")
 
 
 def holds(have: str, need: str) -> bool:
@@ -134,6 +137,11 @@ def _of_another_type(own: TableColumn, type_name: str) -> Misfit:
         "no value converts: give the table a new column, and `tidemark reset` to make rows again"
     )
     return Misfit(own.name, f"{fact}; {again}", ())
+
+
+def is_number(type_name: str) -> bool:
+    """Whether values of the type are numbers."""
+    return bool(_NUMBER.fullmatch(type_name))
 
 
 def _converts(old: str, new: str) -> bool:
@@ -200,8 +208,3 @@ def _casts_itself(old: str, new: str) -> bool:
 def _is_same_instant(old: str, new: str) -> bool:
     instants = _INSTANT.fullmatch(old) and _INSTANT.fullmatch(new)
     return bool(instants) and ("without" in old) == ("without" in new)
-
-
-def quoted(name: str) -> str:
-    """The name as a quoted identifier, for a statement that a person may run."""
-    return '"' + name.replace('"', '""') + '"'

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tidemark.errors import quoted
 from tidemark.model.upsert import Upsert, text_form
 from tidemark.postgres.session import Cursor
 from tidemark.protocol.ports import Deciding
@@ -16,17 +17,16 @@ from tidemark.staging.catalog import (
 from tidemark.staging.column import Column
 from tidemark.staging.errors import (
     CollationNondeterministic,
+    ColumnTypeUnfit,
     DeletedIsNoBoolean,
-    KeyTypeUnfit,
-    OrderTypeUnfit,
     TargetIsInherited,
-    TargetMayNotBeUpserted,
+    TargetRightMissing,
     UniqueIndexMissing,
     UpsertColumnsMissing,
     UpsertColumnsReserved,
 )
 from tidemark.staging.refused import refuse_without_coordinates
-from tidemark.staging.target import Target, ensure
+from tidemark.staging.target import Target, ensure, refuse_unidentified
 
 _OWN = "tidemark "
 """Begins the names of columns that an upsert adds to find the last rows."""
@@ -47,21 +47,32 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
     """Ensure that rows of `columns` can be upserted into the target; True if it was created.
 
     As `ensure`; a new table has the key as its primary key, one that exists needs a unique index.
+    The rows have what the upsert needs, see `refuse_unfit_rows`.
 
     Raises:
-        InvalidSettings: the rows lack a column that the upsert needs, or it has an unfit type.
         SchemaMismatch: the table does not fit, or has no unique index on exactly the key.
-        Refused: see `ensure`; or a right is missing.
+        Refused: see `ensure` and `refuse_unidentified`; or a right is missing.
     """
-    refuse_without_coordinates(columns, "mode: upsert", "mode: append")
-    refuse_unfit_columns({column.name: column.postgres_type for column in columns}, upsert)
     is_new = ensure(cursor, target, stored(columns, upsert), upsert.key)
-    refuse_unfit_key(cursor, target, upsert)
+    refuse_unfit_key(cursor, target, upsert, find_columns(cursor, target.schema, target.table))
+    refuse_unidentified(cursor, target, deletes=upsert.deleted is not None, updates=True)
     _refuse_missing_rights(cursor, target)
     return is_new
 
 
-def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> dict[str, TableColumn]:
+def refuse_unfit_rows(columns: Sequence[Column], upsert: Upsert) -> None:
+    """Refuse rows of these columns that can't be upserted so, into whatever table.
+
+    Raises:
+        InvalidSettings: they lack coordinates, or see `refuse_unfit_columns`.
+    """
+    refuse_without_coordinates(columns, "mode: upsert", "mode: append")
+    refuse_unfit_columns({column.name: column.postgres_type for column in columns}, upsert)
+
+
+def refuse_unfit_key(
+    cursor: Cursor, target: Target, upsert: Upsert, columns: Sequence[TableColumn]
+) -> dict[str, TableColumn]:
     """Refuse a table in which a key could be there twice, or not be found by its text.
 
     Returns the table's columns, by name.
@@ -71,23 +82,25 @@ def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> dict[str
         SchemaMismatch: there is no unique index on exactly the key.
         Refused: equal keys may have different texts, or another table inherits from this one.
     """
-    table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
+    table = {own.name: own for own in columns}
     refuse_unfit_types(target, table, upsert)
     refuse_without_index(cursor, target, upsert.key)
     _refuse_inherited(cursor, target)
     return table
 
 
-def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
+def keep_key(
+    transaction: Deciding, target: Target, upsert: Upsert, columns: Sequence[TableColumn]
+) -> None:
     """The key is fit, and its values have the texts by which the ledger knows keys.
 
-    Call it after rows were written: their lock keeps the table as it is found.
+    `columns` are the table's, found after rows were written: their lock keeps the table so.
 
     Raises:
         InvalidSettings, SchemaMismatch, Refused: see `refuse_unfit_key`.
         TargetRefused: a column of the key has got a type that makes other texts.
     """
-    table = refuse_unfit_key(transaction.cursor, target, upsert)
+    table = refuse_unfit_key(transaction.cursor, target, upsert, columns)
     forms = {name: text_form(table[name].type_name) for name in upsert.key}
     transaction.keep_key(target.name, str(target), forms)
 
@@ -116,7 +129,13 @@ def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert:
     refuse_unfit_key_types(str(target), types, upsert.key)
     order = upsert.order_by
     if order and not types[order].startswith(_ORDERS):
-        raise OrderTypeUnfit(column=order, target=str(target), postgres_type=types[order])
+        raise ColumnTypeUnfit(
+            setting="order_by",
+            column=order,
+            target=str(target),
+            postgres_type=types[order],
+            allowed="an integer, a decimal, a date, a timestamp or text",
+        )
 
 
 def refuse_unfit_key_types(target: str, types: Mapping[str, str], key: Sequence[str]) -> None:
@@ -127,7 +146,14 @@ def refuse_unfit_key_types(target: str, types: Mapping[str, str], key: Sequence[
     """
     for name in key:
         if not types[name].startswith(_KEYS):
-            raise KeyTypeUnfit(column=name, target=target, postgres_type=types[name])
+            raise ColumnTypeUnfit(
+                setting="key",
+                column=name,
+                target=target,
+                postgres_type=types[name],
+                allowed="a number, text, date, timestamp, uuid or bytea, whose equal values have"
+                " one text",
+            )
 
 
 def refuse_without_index(cursor: Cursor, target: Target, key: tuple[str, ...]) -> None:
@@ -155,6 +181,7 @@ def _refuse_inherited(cursor: Cursor, target: Target) -> None:
 def _refuse_missing_rights(cursor: Cursor, target: Target) -> None:
     rights = find_table_rights(cursor, target.schema, target.table)
     asked = {"SELECT": rights.select, "UPDATE": rights.update, "DELETE": rights.delete}
-    if missing := tuple(name for name, granted in asked.items() if not granted):
+    if missing := [name for name, granted in asked.items() if not granted]:
         user = find_rights(cursor, target.schema).user
-        raise TargetMayNotBeUpserted(target=str(target), user=user, rights=missing)
+        grant = f"GRANT {', '.join(missing)} ON {target} TO {quoted(user)};"
+        raise TargetRightMissing(target=str(target), user=user, action="upsert into", grant=grant)

@@ -11,6 +11,7 @@ from psycopg2 import sql
 
 from tidemark.model.batch import Batch, Moved, SpanRead, Staging
 from tidemark.postgres.session import Cursor
+from tidemark.staging._guarded import made_of
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import TargetKeptRowsOut
@@ -154,11 +155,7 @@ def refuse_kept_out(
     staged = count_rows(cursor, staging, winners)
     if staged != contributed:
         return
-    found = {
-        name: None
-        for event in events
-        for name in find_interfering(cursor, target.schema, target.table, event)
-    }
+    found = find_interfering(cursor, target.schema, target.table, *events)
     raise TargetKeptRowsOut(
         target=str(target), staged=staged, moved=moved.staged_rows, by=tuple(found)
     )
@@ -172,7 +169,8 @@ def staged_value(column: Column) -> sql.Composable:
     staged = sql.Identifier("staged", column.staged_name)
     if column.parsed_as:
         # a name that Postgres has quoted itself
-        return sql.SQL("{}::{}").format(staged, sql.SQL(column.parsed_as))
+        guarded = made_of(staged, column.parsed_as)
+        return guarded or sql.SQL("{}::{}").format(staged, sql.SQL(column.parsed_as))
     return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged
 
 

@@ -192,7 +192,8 @@ def _encoded(text: str | None) -> bytes | None:
 _KEEP = sql.SQL("""
 INSERT INTO tidemark.outbox (region, seq, target, number, key, value)
 SELECT {region}, {seq}, {name},
-       row_number() OVER (ORDER BY l.kafka_topic, l.kafka_partition, l.kafka_offset),
+       row_number() OVER (ORDER BY l.kafka_topic, l.kafka_partition, l.kafka_offset,
+                                   NOT l."tidemark deleted"),
        {key}, CASE WHEN NOT l."tidemark deleted" THEN {value} END
 FROM {last} AS l LEFT JOIN {target} AS t ON {match}
 """)

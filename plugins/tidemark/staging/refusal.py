@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg2
-import psycopg2.errorcodes
+from psycopg2 import errorcodes
 
+from tidemark.postgres.errors import condition
+from tidemark.postgres.fate import Fate, fate
 from tidemark.postgres.session import Cursor
 from tidemark.staging.errors import RowRefused
 from tidemark.staging.target import Target
@@ -17,9 +19,6 @@ UNIQUE = ("23505", "23P01")
 REFERS = ("23503", "23001")
 """SQLSTATEs of a row that is refused for what other rows are, or for rows that are not there."""
 
-SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
-"""SQLSTATEs that begin so do not concern rows: the server is gone, gave up, or is full."""
-
 
 def is_refusal(error: psycopg2.Error) -> bool:
     """Whether an INSERT into the target, or a DELETE, failed because the table refuses a row.
@@ -27,10 +26,12 @@ def is_refusal(error: psycopg2.Error) -> bool:
     The SQLSTATE decides, not psycopg2's class of exception: a trigger may raise any code.
     """
     code = error.pgcode
-    if code is None or code.startswith(SERVERS_TROUBLE):
+    if code is None:
         return False
-    # 42 outside a trigger concerns the statement, not a row: a right or a column is gone
-    return not code.startswith("42") or error.diag.context is not None
+    if code.startswith(("42", "55")) and code != errorcodes.LOCK_NOT_AVAILABLE:
+        # outside a trigger the statement: a right is gone, or a publication is in the way
+        return error.diag.context is not None
+    return fate(error) is not Fate.server
 
 
 def rests_on_others(error: psycopg2.Error) -> bool:
@@ -66,25 +67,21 @@ def target_refused(error: psycopg2.Error, targets: Sequence[Target]) -> RowRefus
         targets=tuple(map(str, known)),
         names=_names(error),
         sqlstate=code,
-        condition=_condition(code),
+        condition=condition(code),
     )
 
 
 def _names(error: psycopg2.Error) -> dict[str, str]:
+    code = error.pgcode or ""
+    is_limit = code.startswith("54") and error.diag.context is None  # else of a trigger's own words
     named = {
+        "limit": error.diag.message_primary if is_limit else None,
         "constraint": error.diag.constraint_name,
         "column": error.diag.column_name,
         "type": error.diag.datatype_name,
         "table": ".".join(filter(None, (error.diag.schema_name, error.diag.table_name))),
     }
     return {kind: name for kind, name in named.items() if name}
-
-
-def _condition(code: str) -> str:
-    try:
-        return psycopg2.errorcodes.lookup(code)
-    except KeyError:
-        return "of the target's own"
 
 
 @contextmanager

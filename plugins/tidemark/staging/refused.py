@@ -67,6 +67,15 @@ JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq}
     AND s.topic = r.topic AND s.partition = r.partition
     AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
 """)
+# what was refused there lies beside the dead letters, see `copy_rows`
+_AT_STAGING = sql.SQL("""
+SELECT DISTINCT ON (topic, partition, "offset") topic, partition, "offset", reason, detail
+FROM {dead_letters} WHERE (member, -1 - attempt) IN (
+    SELECT member, attempt
+    FROM unnest({members}::bigint[], {attempts}::bigint[]) AS winners (member, attempt)
+)
+ORDER BY topic, partition, "offset", reason COLLATE "C"
+""")
 _IS = sql.SQL("""r.topic = staged.kafka_topic AND r.partition = staged.kafka_partition
     AND r."offset" = staged.kafka_offset""")
 _WANTED = sql.SQL("NOT EXISTS (SELECT FROM {refused} AS r WHERE {is_it})")
@@ -109,10 +118,32 @@ class RefusedRecord:
     target: str
     detail: str
 
+    @property
+    def coordinates(self) -> str:
+        """Where the record is: `flights[3]@42`."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
     def named(self, trial: Target, target: Target) -> "RefusedRecord":
         """The same with the name of the target in place of its trial's."""
         own, known = (f"{one.schema}.{one.table}" for one in (trial, target))
         return replace(self, detail=self.detail.replace(own, known))
+
+
+def refused_at_staging(
+    cursor: Cursor, batch: Batch, winners: Sequence[tuple[int, int]]
+) -> list[RefusedRecord]:
+    """The records of which Postgres could not store a row, each once."""
+    cursor.execute(
+        _AT_STAGING.format(
+            dead_letters=sql.Identifier(batch.staging.schema, batch.staging.dead_letters),
+            members=sql.Literal([member for member, _ in winners]),
+            attempts=sql.Literal([attempt for _, attempt in winners]),
+        )
+    )
+    return [
+        RefusedRecord(topic=topic, partition=partition, offset=offset, target=target, detail=detail)
+        for topic, partition, offset, target, detail in cursor.fetchall()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +406,10 @@ SEARCH_SECONDS = 300.0
 """Limit of the search in one batch: it holds the region lock, others wait up to lock_timeout."""
 
 
+NAMING_SECONDS = 30.0
+"""Limit of the search for one record, to name it: the batch is refused in any case."""
+
+
 @dataclass(slots=True)
 class Search:
     """Moves one batch into targets that may refuse some of its rows."""
@@ -395,7 +430,7 @@ class Search:
     def move(self) -> dict[str, Moved]:
         """Move the rows that the targets accept; write dead letters for the other records.
 
-        Tries the whole batch first.
+        Leaves out what staging has refused, and tries the others as a whole first.
 
         Raises:
             TargetRefused: the search takes too long, or a refused row names no record of the batch.
@@ -403,10 +438,14 @@ class Search:
         names = [moving.target.name for moving in self.movings]
         records = RefusedRecords(self.cursor, self.batch, names, self.winners)
         wanted: sql.Composable = EVERYTHING
-        while found := self._round(wanted):
+        if found := refused_at_staging(self.cursor, self.batch, self.winners):
+            self._found = len(found)
             records.note(found)
             wanted = records.wanted
-            if self._is_final or self._is_full(0):
+        while not self._is_full(0) and (found := self._round(wanted)):
+            records.note(found)
+            wanted = records.wanted
+            if self._is_final:
                 break
         moved = {one.target.name: self._finished(records, one) for one in self.movings}
         if not self._found:
@@ -419,6 +458,15 @@ class Search:
             )
             for name, one in moved.items()
         }
+
+    def first(self) -> RefusedRecord | None:
+        """A record of which a target refuses a row; None if none is refused alone.
+
+        Raises:
+            TargetRefused: it is not found in time.
+        """
+        self._deadline = Deadline(NAMING_SECONDS)
+        return next(iter(self._round(EVERYTHING)), None)
 
     def _round(self, wanted: sql.Composable) -> list[RefusedRecord]:
         """Move what is wanted; the records of which a row is refused.

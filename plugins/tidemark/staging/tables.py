@@ -9,13 +9,16 @@ from dataclasses import astuple
 import psycopg2.errors
 from psycopg2 import sql
 
-from tidemark.model.batch import SpanRead, Staging
+from tidemark.model.batch import STAGING_SCHEMA, Attempt, Batch, SpanRead, Staging
 from tidemark.model.errors import ReadsDiffer
+from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import LogPosition, Span
+from tidemark.postgres.errors import StagingDiscarded
 from tidemark.postgres.session import Cursor, configure, lock_name, query
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.errors import StagingHasOtherColumns
+from tidemark.staging.move import count_rows
 
 DROP_WAIT_MS = 500
 """Milliseconds that a drop waits for a zombie that still writes."""
@@ -88,12 +91,28 @@ def create(
     cursor.execute(_READS.format(**names))
     if writer:
         cursor.execute(_GRANT.format(**names, writer=sql.Identifier(writer)))
-    _refuse_other_columns(cursor, staging, columns)
+    refuse_other_columns(cursor, staging, columns)
 
 
-def staged_batches(cursor: Cursor, schema: str, region: str) -> list[int]:
+def are_there(cursor: Cursor, staging: Staging) -> bool:
+    """Whether the batch has staging tables: they are made together."""
+    cursor.execute(query("staging_is_there"), {"schema": staging.schema, "reads": staging.reads})
+    return cursor.fetchone() == (True,)
+
+
+def refuse_missing(cursor: Cursor, staging: Staging) -> None:
+    """The staging tables are there.
+
+    Raises:
+        StagingLost: a newer epoch has discarded the batch, or Postgres has lost them.
+    """
+    if not are_there(cursor, staging):
+        raise StagingDiscarded
+
+
+def staged_batches(cursor: Cursor, region: str) -> list[int]:
     """Return the `seq` of every batch of the region that still has a staging table."""
-    values = {"schema": schema, "pattern": rf"^{region}_([0-9]+)_(rows(\..*)?|reads|dead_letters)$"}
+    values = {"schema": STAGING_SCHEMA, "pattern": Staging.pattern(region)}
     cursor.execute(query("staged_batches"), values)
     return [seq for (seq,) in cursor.fetchall()]
 
@@ -138,7 +157,12 @@ def _names(staging: Staging) -> dict[str, sql.Composable]:
     }
 
 
-def _refuse_other_columns(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
+def refuse_other_columns(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
+    """A batch's staging table, if it is there, has exactly these columns.
+
+    Raises:
+        SchemaMismatch: another member has made it for other columns.
+    """
     wanted = {column.staged_name: column.staged_type for column in columns}
     found = {
         column.name: column.type_name
@@ -184,6 +208,37 @@ def record_reads(cursor: Cursor, staging: Staging, reads: Sequence[SpanRead]) ->
     columns = [list(column) for column in zip(*rows, strict=True)]
     cursor.execute(_RECORD_READS.format(reads=_reads(staging)), columns)
     return cursor.rowcount
+
+
+def whole_reads(
+    cursor: Cursor,
+    batch: Batch,
+    member: int,
+    spans: Sequence[Span],
+    winners: Sequence[Attempt],
+    transform: str | None,
+) -> tuple[SpanRead, ...]:
+    """One complete read of each span; `transform` is the name of what may have cut them.
+
+    Raises:
+        JobFailed, StagingLost, IncompleteRead: see `complete_reads`, `refuse_unread`.
+    """
+    refuse_missing(cursor, batch.staging)
+    reads = complete_reads(cursor, batch.staging, member, spans)
+    is_staged = len(reads) == len(spans) or rows_are_staged(cursor, batch.staging, winners)
+    refuse_unread(batch, spans, reads, transform, is_staged=is_staged)
+    return reads
+
+
+def rows_are_staged(cursor: Cursor, staging: Staging, winners: Sequence[Attempt]) -> bool:
+    """Whether all rows are there that these task attempts have staged."""
+    keys = [winner.key for winner in winners]
+    targets = {name for winner in winners for name in winner.rows}
+    return all(
+        count_rows(cursor, staging.of_target(name), keys)
+        == sum(winner.rows.get(name, 0) for winner in winners)
+        for name in targets
+    )
 
 
 def complete_reads(

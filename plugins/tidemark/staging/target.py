@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from psycopg2 import sql
 
+from tidemark.errors import quoted
 from tidemark.model.batch import ONLY
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.session import Cursor, lock_name
@@ -21,6 +22,7 @@ from tidemark.staging.catalog import (
     find_parts,
     find_relation,
     find_rights,
+    find_unidentified,
 )
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import (
@@ -31,11 +33,11 @@ from tidemark.staging.errors import (
     TargetHidesRows,
     TargetIsNoTable,
     TargetIsUnlogged,
-    TargetMayNotBeMade,
-    TargetMayNotBeWritten,
+    TargetLacksIdentity,
+    TargetRightMissing,
     TargetSchemaMissing,
 )
-from tidemark.staging.fit import differences, quoted
+from tidemark.staging.fit import differences
 
 _TABLE_KINDS = "rp"
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")
@@ -92,11 +94,26 @@ def ensure(
         _create(cursor, target, columns, key)
         return True
     refuse_unfit_table(cursor, target, relation)
-    table = find_columns(cursor, target.schema, target.table)
-    if found := tuple(differences(columns, table)):
-        raise TargetDoesNotFit(target=str(target), differences=found)
+    table = refuse_unfit_columns(cursor, target, columns)
     _refuse_missing_rights(cursor, target, relation, columns, table)
     return False
+
+
+def refuse_unfit_columns(
+    cursor: Cursor, target: Target, columns: Sequence[Column]
+) -> Sequence[TableColumn]:
+    """Refuse a table that does not hold each value of rows as it is; return its columns.
+
+    Before rows are moved this is a look. Behind them it is a fact: their locks keep the columns.
+
+    Raises:
+        SchemaMismatch: names each difference and the ALTER TABLE for it.
+    """
+    table = find_columns(cursor, target.schema, target.table)
+    found = tuple(differences(columns, table))
+    if found and (table or find_relation(cursor, target.schema, target.table)):
+        raise TargetDoesNotFit(target=str(target), differences=found)
+    return table  # no columns: the statement that writes says that there is no table
 
 
 def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequence[str]) -> None:
@@ -104,7 +121,13 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequ
     if rights.create is None:
         raise TargetSchemaMissing(target=str(target), schema=target.schema, user=rights.user)
     if not (rights.create and rights.usage):
-        raise TargetMayNotBeMade(target=str(target), schema=target.schema, user=rights.user)
+        schema, user = quoted(target.schema), quoted(rights.user)
+        raise TargetRightMissing(
+            target=str(target),
+            user=rights.user,
+            action="create",
+            grant=f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};",
+        )
     definitions = [
         sql.SQL("{} " + column.postgres_type).format(sql.Identifier(column.name))
         for column in columns
@@ -147,6 +170,26 @@ def refuse_unfit_table(cursor: Cursor, target: Target, relation: Relation) -> No
     _refuse_rules(target, find_interfering(cursor, target.schema, target.table, "INSERT"))
 
 
+def refuse_unidentified(
+    cursor: Cursor, target: Target, *, deletes: bool, updates: bool = False
+) -> None:
+    """Refuse a table of which a publication sends what is done, and nothing tells rows apart.
+
+    Raises:
+        Refused: Postgres would refuse that; names the REPLICA IDENTITY that helps.
+    """
+    found = find_unidentified(cursor, target.schema, target.table, deletes=deletes, updates=updates)
+    if found:
+        names = {name for *_, publications in found for name in publications}
+        done = {"updates": updates, "deletions": deletes}
+        raise TargetLacksIdentity(
+            target=str(target),
+            tables=tuple(str(Target(schema, table)) for schema, table, _ in found),
+            publications=tuple(sorted(names)),
+            changes=" and ".join(name for name, is_done in done.items() if is_done),
+        )
+
+
 def _refuse_parts(cursor: Cursor, target: Target, relation: Relation) -> None:
     parts = find_parts(cursor, target.schema, target.table)
     unlogged = [str(Target(part.schema, part.table)) for part in parts if part.is_unlogged]
@@ -178,13 +221,15 @@ def _refuse_missing_rights(
 ) -> None:
     written = {BATCH_SEQ, *(column.name for column in columns)}
     is_insert_missing = any(own.name in written and not own.is_writable for own in table)
-    if is_insert_missing or not relation.schema_is_usable:
-        raise TargetMayNotBeWritten(
-            target=str(target),
-            schema=target.schema,
-            user=find_rights(cursor, target.schema).user,
-            is_usage_missing=not relation.schema_is_usable,
-            is_insert_missing=is_insert_missing,
+    missing = {
+        f"USAGE ON SCHEMA {quoted(target.schema)}": not relation.schema_is_usable,
+        f"INSERT ON {target}": is_insert_missing,
+    }
+    if any(missing.values()):
+        user = find_rights(cursor, target.schema).user
+        grants = (f"GRANT {one} TO {quoted(user)};" for one in missing if missing[one])
+        raise TargetRightMissing(
+            target=str(target), user=user, action="write to", grant=" ".join(grants)
         )
 
 

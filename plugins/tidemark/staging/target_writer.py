@@ -8,24 +8,38 @@ publish.
 """
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import psycopg2
 from psycopg2 import errorcodes, sql
 
-from tidemark.errors import SchemaMismatch
+from tidemark.errors import SchemaMismatch, TargetRefused
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import Cursor, lock_name
 from tidemark.protocol.ports import Deciding
 from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit_references
-from tidemark.staging._upsert import Upserting
-from tidemark.staging.catalog import find_columns, find_relation
-from tidemark.staging.column import COORDINATES, Column
-from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetsDoNotFit
+from tidemark.staging._upsert import KeysWrittenMeanwhile, Upserting
+from tidemark.staging.catalog import TableColumn, find_columns, find_relation
+from tidemark.staging.column import (
+    COORDINATES,
+    MOST_COLUMNS,
+    MOST_ROW_BYTES,
+    Column,
+    too_wide,
+)
+from tidemark.staging.errors import (
+    ColumnsMayNotBeAdded,
+    ColumnsTooMany,
+    OthersWrite,
+    RecordsLeftOut,
+    RowRefused,
+    TargetsDoNotFit,
+)
 from tidemark.staging.fit import parsed
-from tidemark.staging.keyed import ensure_keyed, keep_key, stored
+from tidemark.staging.keyed import ensure_keyed, keep_key, refuse_unfit_rows, stored
 from tidemark.staging.move import (
     EVERYTHING,
     Appending,
@@ -36,8 +50,16 @@ from tidemark.staging.move import (
     refuse_kept_out,
 )
 from tidemark.staging.refusal import all_deferred, naming_refusals
-from tidemark.staging.refused import Search, refuse_without_coordinates
-from tidemark.staging.target import Target, ensure, keep
+from tidemark.staging.refused import (
+    Search,
+    missing_coordinates,
+    refuse_without_coordinates,
+    refused_at_staging,
+)
+from tidemark.staging.target import Target, ensure, keep, refuse_unfit_columns
+
+TRIES = 5
+"""How often a publish begins anew because others wrote to the same keys at the same moment."""
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")
 
@@ -49,6 +71,7 @@ def add_columns(cursor: Cursor, target: Target, columns: Sequence[Column]) -> di
 
     Raises:
         Refused: the table is another role's.
+        SchemaMismatch: it has no room for so many.
     """
     lock_name(cursor, f"tidemark {target}")
     if find_relation(cursor, target.schema, target.table) is None:
@@ -66,6 +89,8 @@ def add_columns(cursor: Cursor, target: Target, columns: Sequence[Column]) -> di
     try:
         cursor.execute(statement)
     except psycopg2.Error as error:
+        if error.pgcode == errorcodes.TOO_MANY_COLUMNS:  # dropped ones count as well
+            raise ColumnsTooMany(columns=len(known) + len(missing), most=MOST_COLUMNS) from error
         if error.pgcode not in (errorcodes.INSUFFICIENT_PRIVILEGE, errorcodes.WRONG_OBJECT_TYPE):
             raise
         cause = error.diag.message_primary or ""
@@ -128,10 +153,32 @@ class TargetWriter:
         found = columns_to_skip(cursor, self.target, self.columns, self.upsert, self.needed)
         return replace(self, skipped_columns=found)
 
+    def for_publish(self, cursor: Cursor) -> "TargetWriter":
+        """The writer of what the target takes now: a column that it got meanwhile is published.
+
+        So it does not depend on who publishes. What it lost meanwhile is not left out unsaid.
+
+        Raises:
+            SchemaMismatch: the table no longer fits.
+        """
+        lacking = self.without_unknown(cursor).skipped_columns
+        writer = replace(self, skipped_columns=self.skipped_columns & lacking)
+        writer.refuse_unfit(cursor)
+        return writer
+
+    def refuse_unfit(self, cursor: Cursor) -> Sequence[TableColumn]:
+        """The target's columns hold each value unchanged; see `refuse_unfit_columns`."""
+        return refuse_unfit_columns(cursor, self.target, self._stored)
+
     @property
     def published(self) -> Sequence[Column]:
-        """The columns that the target is given."""
+        """The columns that are published."""
         return but(self.columns, self.skipped_columns)
+
+    @property
+    def _stored(self) -> Sequence[Column]:
+        """The columns that the target has."""
+        return stored(self.published, self.upsert) if self.upsert else self.published
 
     def ensure_target(self, cursor: Cursor) -> bool:
         """The target takes these columns in this way; True if it was created, see `ensure`.
@@ -140,13 +187,23 @@ class TargetWriter:
             InvalidSettings: the rows lack a column that the mode needs.
             Refused, SchemaMismatch: see `ensure` and `ensure_keyed`.
         """
+        self.refuse_unfit_rows()
         if self.upsert:
             return ensure_keyed(cursor, self.target, self.published, self.upsert)
-        if self.refused_become_dead_letters:
+        return ensure(cursor, self.target, self.published)
+
+    def refuse_unfit_rows(self) -> None:
+        """The rows have the columns that the mode needs, whatever the table is.
+
+        Raises:
+            InvalidSettings: they lack one, or it has an unfit type.
+        """
+        if self.upsert:
+            refuse_unfit_rows(self.published, self.upsert)
+        elif self.refused_become_dead_letters:
             refuse_without_coordinates(
                 self.published, "on_refused: dead_letter", "on_refused: stop"
             )
-        return ensure(cursor, self.target, self.published)
 
     @property
     def name(self) -> str:
@@ -178,13 +235,17 @@ class TargetWriter:
     def keep(self, transaction: Deciding) -> None:
         """What rows were just moved into is still the target, and still fit; see `keep`.
 
+        An INSERT rounds and cuts values to their columns' types without a word.
+
         Raises:
             TargetRefused, Refused: see `keep`.
+            SchemaMismatch: see `refuse_unfit_columns`.
             InvalidSettings, SchemaMismatch, TargetRefused, Refused: see `keep_key`.
         """
         keep(transaction, self.target)
+        table = self.refuse_unfit(transaction.cursor)
         if self.upsert:
-            keep_key(transaction, self.target, self.upsert)
+            keep_key(transaction, self.target, self.upsert, table)
 
     def refuse_kept_out(self, transaction: Deciding, batch: Batch, moved: Moved) -> None:
         """All that was contributed to the target is moved or refused; else staging was lost.
@@ -224,13 +285,25 @@ class TargetWriters:
         return replace(self, writers=tuple(one.without_unknown(cursor) for one in self.writers))
 
     def remarks(self) -> list[str]:
-        """What is left out, target by target."""
-        return [
+        """What is left out, and rows that may be refused, target by target."""
+        left_out = [
             f"{writer.target} lacks {', '.join(sorted(writer.skipped_columns))}: not published"
             " (target.on_new_column: ignore)"
             for writer in self.writers
             if writer.skipped_columns
         ]
+        too_big = [
+            f"{writer.target} can't take a row in which none of its {len(writer.columns)} columns"
+            f" is null: that has {size} bytes, and {MOST_ROW_BYTES} have room in a page of Postgres"
+            for writer in self.writers
+            if (size := too_wide(writer.columns))
+        ]
+        return [*left_out, *too_big]
+
+    def refuse_unfit_rows(self) -> None:
+        """The rows have the columns that the modes need; see `TargetWriter.refuse_unfit_rows`."""
+        for writer in self.writers:
+            writer.refuse_unfit_rows()
 
     def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:
         """Each target takes its columns in its way; by name, whether it was created.
@@ -258,6 +331,21 @@ class TargetWriters:
     def _upserts(self) -> dict[str, Upsert]:
         return {writer.name: writer.upsert for writer in self.writers if writer.upsert}
 
+    def staging_fits(self, cursor: Cursor, batch: Batch) -> bool:
+        """Whether the batch's staging tables are there.
+
+        Raises:
+            SchemaMismatch: another member has made them for other columns.
+        """
+        if not tables.are_there(cursor, batch.staging):
+            return False
+        self._refuse_other_columns(cursor, batch)
+        return True
+
+    def _refuse_other_columns(self, cursor: Cursor, batch: Batch) -> None:
+        for one in self.writers:
+            tables.refuse_other_columns(cursor, batch.staging.of_target(one.name), one.columns)
+
     def create_staging(self, cursor: Cursor, batch: Batch, writer: str | None = None) -> None:
         """The batch's staging tables are there, one of rows for each target; see `create`."""
         for one in self.writers:
@@ -268,6 +356,7 @@ class TargetWriters:
     ) -> tuple[dict[str, int], int]:
         """How many rows, by target, and dead letters of the contribution are in staging."""
         cursor = transaction.cursor
+        tables.refuse_missing(cursor, batch.staging)
         dead_letters = count_dead_letters(cursor, batch.staging, contribution.reads)
         rows = {m.name: m.count_rows(cursor, batch, contribution) for m in self.writers}
         return rows, dead_letters
@@ -286,13 +375,19 @@ class TargetWriters:
                 region has published to another table.
             Refused: foreign keys between the targets form a circle; or one would not have been
                 taken at the start, see `refuse_unfit_references`.
+            SchemaMismatch: see `TargetWriter.for_publish`.
             InvalidSettings, Refused, SchemaMismatch: see `TargetWriter.keep`.
+            StagingLost: the staging tables are gone.
         """
-        by_name = {writer.name: writer for writer in self.writers}
+        tables.refuse_missing(transaction.cursor, batch.staging)
+        self._refuse_other_columns(transaction.cursor, batch)
+        by_name = {one.name: one.for_publish(transaction.cursor) for one in self.writers}
         targets = self._targets
         with all_deferred(transaction.cursor, targets):
             order = parents_first(transaction.cursor, targets)
-            moved = self._moved(transaction, batch, [by_name[one.name] for one in order], room)
+            moved = self._moved_beside(
+                transaction, batch, [by_name[one.name] for one in order], room
+            )
             refused = sum(one.refused_records for one in moved.values())
             for one in order:
                 by_name[one.name].keep(transaction)
@@ -301,6 +396,28 @@ class TargetWriters:
             # One may have come since.
             refuse_unfit_references(transaction.cursor, targets, self._upserts)
         return moved
+
+    def _moved_beside(
+        self,
+        transaction: Deciding,
+        batch: Batch,
+        writers: Sequence[TargetWriter],
+        room: int | None,
+    ) -> dict[str, Moved]:
+        """Move the rows beside others who write to the same keys: what these wrote is kept first.
+
+        Raises:
+            TargetRefused: they do not let it come to an end.
+        """
+        cursor = transaction.cursor
+        cursor.execute("SAVEPOINT moves")  # the end of the transaction releases it
+        for _ in range(TRIES):
+            try:
+                return self._moved(transaction, batch, writers, room)
+            except KeysWrittenMeanwhile:
+                cursor.execute("ROLLBACK TO SAVEPOINT moves")
+        targets = tuple(str(one.target) for one in writers if one.upsert)
+        raise OthersWrite(targets=targets, seq=batch.seq, tries=TRIES)
 
     def _moved(
         self,
@@ -321,13 +438,30 @@ class TargetWriters:
                 dead_letter_bytes=self.dead_letter_bytes,
             )
             return search.move()
+        if left_out := refused_at_staging(cursor, batch, winners):
+            raise RecordsLeftOut(seq=batch.seq, records=len(left_out), guard=left_out[0].detail)
         moved = dict[str, Moved]()
-        for moving in movings:
-            with naming_refusals([moving.target]):
-                moving.prepare(EVERYTHING)
-                moved[moving.target.name] = moving.finish(moving.apply())
+        try:
+            for moving in movings:
+                with naming_refusals([moving.target]):
+                    moving.prepare(EVERYTHING)
+                    moved[moving.target.name] = moving.finish(moving.apply())
+        except RowRefused as error:
+            cursor.execute("ROLLBACK TO SAVEPOINT moves")
+            if any(missing_coordinates(one.columns) for one in writers):
+                raise
+            movings = [writer.moving(cursor, batch, winners) for writer in writers]
+            raise _naming_record(error, Search(cursor, batch, movings, winners, room=0)) from None
         return moved
 
     def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""
         return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq)
+
+
+def _naming_record(error: RowRefused, search: Search) -> RowRefused:
+    """The same with the record of the row, if one is refused alone."""
+    with suppress(TargetRefused):
+        if found := search.first():
+            return RowRefused(**vars(error) | {"record": found.coordinates})
+    return error

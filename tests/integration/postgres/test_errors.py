@@ -1,24 +1,31 @@
 """What Postgres refuses or gives up, as a person on call reads it."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import psycopg2
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tests.support.desk import Desk
 from tests.support.world import World
 
-from tidemark.errors import Unreachable
+from tidemark.errors import TidemarkError, Unreachable
 from tidemark.model.plan import Bounds
 from tidemark.postgres.errors import (
     GAVE_UP,
     LedgerConstraintViolated,
+    LedgerContradicted,
+    LedgerTablesDiffer,
+    LimitOfPostgres,
+    PostgresRightMissing,
     PostgresUnreachable,
-    SpansOverlap,
+    ValueNotTaken,
 )
-from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
+from tidemark.postgres.transaction import TIMEOUTS_MS, autocommit, connect, transaction
 from tidemark.runs.errors import ConnectionUnreachable
 from tidemark.runs.region import named, region_of
+from tidemark.spark._postgres import postgres_errors
 
 
 def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None:
@@ -56,6 +63,34 @@ def test_a_server_that_gave_up_is_not_said_to_be_down(desk: Desk, state: str) ->
     assert GAVE_UP[state] in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("state", "case"),
+    [
+        ("22P05", ValueNotTaken),
+        ("54000", LimitOfPostgres),
+        ("54001", LimitOfPostgres),
+        ("54011", LimitOfPostgres),
+        ("54023", LimitOfPostgres),
+        ("42501", PostgresRightMissing),
+        ("28000", PostgresRightMissing),
+        ("0A000", LedgerTablesDiffer),
+        ("P0001", LedgerTablesDiffer),
+    ],
+)
+def test_what_can_never_succeed_is_no_server_that_is_away(
+    desk: Desk, state: str, case: type[TidemarkError]
+) -> None:
+    """G171: psycopg2 calls some of them an OperationalError, as it calls a server that is gone."""
+    raising = f"DO $$ BEGIN RAISE EXCEPTION 'secret' USING ERRCODE = '{state}'; END $$"
+    with closing(psycopg2.connect(**desk.warehouse)) as of_a_task:
+        for inside in (transaction(desk.engine, "x"), autocommit(desk.engine), postgres_errors()):
+            with pytest.raises(case) as caught, inside as cursor:
+                (cursor or of_a_task.cursor()).execute(raising)
+            assert not caught.value.retry_may_help
+            of_a_task.rollback()
+    assert case is not ValueNotTaken or "secret" not in str(caught.value)
+
+
 def test_what_ran_into_a_time_out_says_which(desk: Desk) -> None:
     def wait(setting: str, statement: str) -> None:
         with transaction(desk.engine, "x", TIMEOUTS_MS | {setting: 50}) as cursor:
@@ -74,7 +109,7 @@ def test_a_ledger_that_was_edited_is_said_to_be_inconsistent(desk: Desk) -> None
     epoch = desk.open(bounds=Bounds(4)).epoch
     desk.work(epoch)
     desk.sql(f"UPDATE tidemark.partitions SET next_offset = 0 WHERE {desk.here}")
-    with pytest.raises(SpansOverlap) as it:
+    with pytest.raises(LedgerContradicted) as it:
         desk.plan(epoch)
     assert it.value.constraint == "spans_do_not_overlap"
     assert (it.value.code, it.value.exit_code) == ("LEDGER_INCONSISTENT", 17)

@@ -78,6 +78,7 @@ def stands_by(world: World, pair: Pair) -> None:
         cursor.execute("DELETE FROM public.records")
 
 
+@pytest.mark.long
 def test_a_check_tells_the_primary_from_its_standby(
     kafka: str, pair: Pair, topic: Callable[..., str], group: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.databases import database_of
 from tests.support.executor import BAD
 from tests.support.produce import produce
+from tests.support.server_settings import unknown_settings
 from tests.support.sharing import worker
 from tests.support.world import World
 
@@ -73,3 +74,7 @@ def come_go_and_come(world: World) -> None:
         assert [offset for _, offset in world.rows()] == [0, 1, 2]
         assert world.dead_letters() == []
         world.run(run_id)
+
+
+def test_nobody_has_left_a_setting_of_this_server_unjudged(server: Postgres) -> None:
+    assert unknown_settings(server.parameters()) == set()

@@ -81,7 +81,7 @@ def gone(shop: Shop) -> list[tuple[Any, ...]]:
     "on_refused", [pytest.param("stop", marks=pytest.mark.long), "dead_letter"]
 )
 @given(log=LOGS, cut=st.integers(0, MOST))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=settings().max_examples // 10)
 def test_batches_end_as_their_records_one_by_one(
     ledger_database: Database, on_refused: str, log: list[Record], cut: int
 ) -> None:

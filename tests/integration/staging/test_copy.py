@@ -1,19 +1,11 @@
 """COPY into the staging tables: streamed, all or nothing, honest about what went wrong."""
 
-import json
 import weakref
 from collections.abc import Iterator
-from contextlib import closing
 
-import psycopg2
 import pyarrow as pa
 import pytest
-from tests.support.flights_table import (
-    SCHEMA,
-    STAGING,
-    Parameters,
-    batch,
-)
+from tests.support.flights_table import SCHEMA, STAGING, batch
 from tests.support.only import copy_only
 
 from tidemark.errors import SchemaMismatch
@@ -24,8 +16,6 @@ from tidemark.staging import tables
 from tidemark.staging._row_errors import DateHasNoJson, ValueUnstorable
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.move import move_rows
-from tidemark.staging.target import Target, ensure
 
 NUMBERS = pa.schema([("n", pa.int64())])
 
@@ -42,15 +32,6 @@ def numbers(start: int, end: int) -> pa.RecordBatch:
 def count(cursor: Cursor, table: str = STAGING.rows) -> int:
     cursor.execute(f"SELECT count(*) FROM tidemark_staging.{table}")
     return int(cursor.fetchall()[0][0])
-
-
-def test_rows_lie_under_their_member_and_attempt(connection: Connection, cursor: Cursor) -> None:
-    staged(connection, cursor, NUMBERS)
-    batches = iter([numbers(0, 3), numbers(3, 3), numbers(3, 5)])
-    assert copy_only(connection, STAGING, batches, NUMBERS, member=2**40, attempt=9) == 5
-    connection.rollback()
-    cursor.execute("SELECT member, attempt, n FROM tidemark_staging.flights_7_rows ORDER BY n")
-    assert cursor.fetchall() == [(2**40, 9, n) for n in range(5)]
 
 
 @pytest.mark.parametrize("batches", [[], [numbers(0, 0)]])
@@ -128,24 +109,6 @@ def test_what_the_iterator_raises_comes_out_and_nothing_stays(
     assert copy_only(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=2) == 1
 
 
-def test_a_killed_connection_leaves_nothing(
-    connection: Connection, cursor: Cursor, database: Parameters
-) -> None:
-    staged(connection, cursor, NUMBERS)
-    with closing(psycopg2.connect(**database)) as writer:
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield numbers(0, 100_000)
-            cursor.execute("SELECT pg_terminate_backend(%s)", (writer.info.backend_pid,))
-            for _ in range(100):
-                yield numbers(0, 100_000)
-
-        with pytest.raises(psycopg2.Error):
-            copy_only(writer, STAGING, batches(), NUMBERS, member=1, attempt=1)
-    connection.rollback()
-    assert count(cursor) == 0
-
-
 def test_a_schema_that_cannot_be_written_is_refused_before_any_batch(
     connection: Connection,
 ) -> None:
@@ -197,42 +160,3 @@ def test_a_zombie_that_stages_for_a_discarded_batch_is_told(
         copy_dead_letters(
             cursor, STAGING, 1, 1, [DeadLetter("t", 0, 0, None, None, b"", (), "", "")]
         )
-
-
-def test_other_zones_and_large_types_are_the_same_values(
-    connection: Connection, cursor: Cursor
-) -> None:
-    schema = pa.schema([("t", pa.timestamp("us", "UTC")), ("s", pa.string())])
-    staged(connection, cursor, schema)
-    arrays = [pa.array([0], pa.timestamp("us", "Asia/Tokyo")), pa.array(["x"], pa.large_string())]
-    odd = pa.record_batch(arrays, names=["t", "s"])
-    copy_only(connection, STAGING, iter([odd]), schema, member=1, attempt=1)
-    cursor.execute("SELECT t AT TIME ZONE 'UTC', s FROM tidemark_staging.flights_7_rows")
-    ((moment, text),) = cursor.fetchall()
-    assert (moment.isoformat(), text) == ("1970-01-01T00:00:00", "x")
-
-
-def test_only_the_winners_rows_move_and_each_once(connection: Connection, cursor: Cursor) -> None:
-    staged(connection, cursor, NUMBERS)
-    for member, attempt in [(1, 1), (1, 2), (2, 1), (2, 2)]:
-        rows = numbers(member * 10 + attempt, member * 10 + attempt + 1)
-        copy_only(connection, STAGING, iter([rows]), NUMBERS, member=member, attempt=attempt)
-    target, columns = Target("public", "n"), columns_of(NUMBERS)
-    ensure(cursor, target, columns)
-    winners = [(1, 2), (2, 1), (1, 2), (3, 3)]
-    assert move_rows(cursor, STAGING, target, columns, 7, winners) == 2
-    assert move_rows(cursor, STAGING, target, columns, 8, []) == 0
-    cursor.execute("SELECT n, batch_seq FROM public.n ORDER BY n")
-    assert cursor.fetchall() == [(12, 7), (21, 7)]
-
-
-def test_json_reads_back_as_it_was(connection: Connection, cursor: Cursor) -> None:
-    schema = pa.schema([("j", pa.map_(pa.string(), pa.list_(pa.struct([("a", pa.string())]))))])
-    staged(connection, cursor, schema)
-    value = {'ke"y\n': [{"a": "é"}, None], "": []}
-    rows = pa.record_batch([pa.array([list(value.items()), None], schema.types[0])], schema=schema)
-    copy_only(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
-    cursor.execute("SELECT j::text FROM tidemark_staging.flights_7_rows ORDER BY j IS NULL")
-    (text,), (nothing,) = cursor.fetchall()
-    assert json.loads(text) == value
-    assert nothing is None

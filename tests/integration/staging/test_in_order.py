@@ -152,7 +152,7 @@ def test_the_tries_are_bounded(ledger_database: Database, monkeypatch: pytest.Mo
     shop.publish([(1, "a"), (2, "b"), (9, "x")])
     unique_words(shop)
     with pytest.raises(RowRefused):
-        shop.publish([(1, "tmp"), (2, "a"), (1, "b"), (9, "y"), (5, "x")])
+        shop.publish([(1, "tmp"), (2, "a"), (1, "b"), (9, "y"), (5, "x"), (9, "a"), (2, "y")])
     assert shop.rows() == {1: "a", 2: "b", 9: "x"}
 
 

@@ -31,7 +31,7 @@ def retype(shop: Shop, kind: str) -> None:
 
 def test_a_type_with_other_texts_stops_an_open(deleted: Shop) -> None:
     """B16: the deletion would be unknown, and an older row would bring the key back."""
-    retype(deleted, "numeric(20,2)")
+    retype(deleted, "numeric(21,2)")
     with pytest.raises(ChangedSinceCheckpoint) as refused:
         deleted.publish([], [(1, "late and older")], places=[15])
     assert refused.value.changes == (KeyDiffers(str(deleted.desk.target), "id", WAS, NOW),)
@@ -42,7 +42,7 @@ def test_a_type_with_other_texts_stops_an_open(deleted: Shop) -> None:
 
 def test_check_tells_it_before(deleted: Shop) -> None:
     """B16: without the region's lock."""
-    retype(deleted, "numeric(20,2)")
+    retype(deleted, "numeric(21,2)")
     desk = deleted.desk
     state = desk.ledger.known_region(desk.region)
     assert state
@@ -56,7 +56,7 @@ def test_a_type_with_other_texts_stops_a_publish(deleted: Shop) -> None:
     desk.grow(1, 1)
     batch = desk.must_plan(desk.open("next", Bounds(1000)).epoch)
     contribution = desk.stage(batch, desk.join(desk.epoch), rows=[])
-    retype(deleted, "numeric(20,2)")
+    retype(deleted, "numeric(21,2)")
     with pytest.raises(KeyTextsChanged) as refused:
         desk.publish(batch, contribution)
     assert refused.value.found == {"id": NOW}
@@ -76,7 +76,7 @@ def test_a_type_with_the_same_texts_goes_on(deleted: Shop) -> None:
 
 def test_a_person_may_accept_it(deleted: Shop) -> None:
     """B16: from then on the new texts count, and the old type is the other one."""
-    retype(deleted, "numeric(20,2)")
+    retype(deleted, "numeric(21,2)")
     desk = deleted.desk
     desk.open("told", overrides=("accept_changes",))
     deleted.publish([(2, "b")], places=[30])
@@ -90,7 +90,7 @@ def test_a_person_may_accept_it(deleted: Shop) -> None:
 
 def test_what_a_person_accepts_is_what_the_open_found(deleted: Shop) -> None:
     """B16: not what somebody makes of it before the next publish."""
-    retype(deleted, "numeric(20,2)")
+    retype(deleted, "numeric(21,2)")
     desk = deleted.desk
     desk.grow(1, 1)
     batch = desk.must_plan(desk.open("told", overrides=("accept_changes",)).epoch)

@@ -17,6 +17,7 @@ from tidemark.check.findings import State
 from tidemark.errors import Refused
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
+from tidemark.staging._undo import UpsertedRows
 from tidemark.staging.errors import (
     PartsAreForeign,
     TargetHasRules,
@@ -24,7 +25,7 @@ from tidemark.staging.errors import (
     TargetIsInherited,
     TargetIsUnlogged,
 )
-from tidemark.staging.rewind import AppendedRows, UpsertedRows
+from tidemark.staging.rewind import AppendedRows
 from tidemark.staging.target import ensure
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack

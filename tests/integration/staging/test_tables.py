@@ -93,10 +93,10 @@ def test_dropped_tables_are_gone_and_dropping_twice_is_well(cursor: Cursor) -> N
     for seq in (7, 12):
         tables.create(cursor, Staging.of("flights", seq), COLUMNS)
     tables.create(cursor, Staging.of("flights_2", 3), COLUMNS)
-    assert tables.staged_batches(cursor, "tidemark_staging", "flights") == [7, 12]
+    assert tables.staged_batches(cursor, "flights") == [7, 12]
     assert tables.drop(cursor, STAGING) is True
     assert tables.drop(cursor, STAGING) is True
-    assert tables.staged_batches(cursor, "tidemark_staging", "flights") == [12]
+    assert tables.staged_batches(cursor, "flights") == [12]
     cursor.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'flights_7%'")
     assert cursor.fetchall() == [(0,)]
 

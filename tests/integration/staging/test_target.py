@@ -28,8 +28,7 @@ from tidemark.staging.errors import (
     TargetHidesRows,
     TargetIsNoTable,
     TargetIsUnlogged,
-    TargetMayNotBeMade,
-    TargetMayNotBeWritten,
+    TargetRightMissing,
     TargetSchemaMissing,
 )
 from tidemark.staging.target import Target, ensure
@@ -159,12 +158,12 @@ def test_triggers_that_may_keep_rows_are_named(cursor: Cursor) -> None:
 @pytest.mark.parametrize(
     ("ddl", "case"),
     [
-        ("CREATE SCHEMA s; REVOKE ALL ON SCHEMA s FROM CURRENT_USER", TargetMayNotBeMade),
+        ("CREATE SCHEMA s; REVOKE ALL ON SCHEMA s FROM CURRENT_USER", TargetRightMissing),
         ("SELECT 1", TargetSchemaMissing),
         (
             "CREATE SCHEMA s; CREATE TABLE s.t (a integer, batch_seq bigint);"
             "REVOKE INSERT ON s.t FROM CURRENT_USER; REVOKE USAGE ON SCHEMA s FROM CURRENT_USER",
-            TargetMayNotBeWritten,
+            TargetRightMissing,
         ),
     ],
 )  # fmt: skip

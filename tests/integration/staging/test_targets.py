@@ -19,13 +19,11 @@ from tidemark.protocol.errors import (
     TargetsChanged,
 )
 from tidemark.protocol.publish import Result
-from tidemark.runs.retire import retire
 from tidemark.staging.errors import (
     ForeignKeyActs,
     ForeignKeyNotDeferrable,
     ForeignKeysInCircle,
     RowRefused,
-    StagingHasOtherColumns,
 )
 
 Database = tuple[Engine, dict[str, Any]]
@@ -231,20 +229,6 @@ def test_an_attempt_stages_for_all_targets_or_for_none(counter: Counter) -> None
         assert counter.sql(f'SELECT count(*) FROM {staging.schema}."{staging.rows}"') == [(0,)]
 
 
-def test_all_staging_tables_go(counter: Counter) -> None:
-    """B8: whatever the targets were called."""
-    batch = counter.must_plan(counter.open().epoch)
-    counter.stage_parts(batch)
-    left = (
-        "SELECT count(*) FROM pg_tables WHERE schemaname = 'tidemark_staging'"
-        f" AND tablename LIKE '{counter.region}\\_%'"
-    )
-    assert counter.sql(left) == [(4,)]
-    counter.reset()
-    assert retire(counter.engine, counter.region) == [batch.seq]
-    assert counter.sql(left) == [(0,)]
-
-
 def test_a_rewind_takes_back_children_before_parents(counter: Counter) -> None:
     """B4, B8."""
     counter.refer()
@@ -344,27 +328,6 @@ def test_keys_of_two_targets_are_told_apart(ledger_database: Database) -> None:
     assert counter.whole()[:4] == ([], [], [], [])
 
 
-def test_modes_can_be_mixed(ledger_database: Database) -> None:
-    """B8: a history beside the last state."""
-    counter = Counter(ledger_database, {ORDERS: UPSERTS[ORDERS]})
-    for offset in (0, 5):
-        counter.grow(5)
-        at = (0, offset)
-        counter.work_on(
-            [
-                {
-                    ORDERS: rows_at(ORDERS, [(1, False, *at)]),
-                    LINES: rows_at(LINES, [(7, 1, False, *at)]),
-                }
-            ]
-        )
-    assert (counter.visible(ORDERS), len(counter.visible(LINES))) == ([(1,)], 2)
-    assert [one[-1] for one in counter.counts(ORDERS)] == [1, 0]
-    assert [one[-1] for one in counter.counts(LINES)] == [0, 0]
-    counter.rewind(1)
-    assert (counter.visible(ORDERS), len(counter.visible(LINES))) == ([(1,)], 1)
-
-
 def test_pruned_rows_are_known_by_target(counter: Counter) -> None:
     """B4, B8: a rewind to the initial state counts what the ledger has forgotten of each."""
     for _ in range(6):
@@ -379,17 +342,3 @@ def test_pruned_rows_are_known_by_target(counter: Counter) -> None:
     counter.rewind(0)
     assert counter.visible(LINES) == counter.visible(ORDERS) == []
     assert set(dict(counter.sql(f"{forgotten} WHERE {counter.here}")).values()) == {0}
-
-
-def test_members_with_other_targets_are_refused(counter: Counter) -> None:
-    """B8: staging tables bear the targets' names, so rows can't be mixed up."""
-    batch = counter.must_plan(counter.open().epoch)
-    counter.stage_parts(batch)
-    from tidemark.staging import tables
-
-    columns = {one.name: one.columns for one in counter.target_writers.writers}
-    with (
-        pytest.raises(StagingHasOtherColumns),
-        transaction(counter.engine, "staging") as cursor,
-    ):
-        tables.create(cursor, batch.staging.of_target(LINES), columns[ORDERS])
