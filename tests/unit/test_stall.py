@@ -8,7 +8,7 @@ import pytest
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import NoProgress, Unreachable
-from tidemark.kafka.description import Holder
+from tidemark.kafka.description import Holder, client_id_of
 from tidemark.ledger.reader import Progress
 from tidemark.model.batch import PlannedSpan
 from tidemark.model.offsets import Span
@@ -33,6 +33,7 @@ class Run:
         self.now, self.claimed, self.sent, self.is_away = 0, 0, 0, is_away
         self.is_locked = is_locked
         self.holders: list[Holder] = []
+        self.staged = 0
         self.sending = sending
         self.stall = StallDetector(self.run, lambda: self.now)
 
@@ -41,6 +42,7 @@ class Run:
         """What the member knows of it."""
         ledger = SimpleNamespace(
             progress=lambda *_: Progress(1, 0, self.claimed, False, (), self.sent),
+            staged_bytes=lambda *_: self.staged,
             is_being_decided=lambda *_: self.is_locked(self.now),
             unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=(WAITING,)),),
         )
@@ -57,16 +59,24 @@ class Run:
         )
 
     def wait(
-        self, until: int, claims_every: int = 0, sends_every: int = 0, asks: bool = False
+        self,
+        until: int,
+        claims_every: int = 0,
+        sends_every: int = 0,
+        stages_every: int = 0,
+        *,
+        asks: bool = False,
+        is_contributing: bool = False,
     ) -> None:
         """The member waits; others may claim spans or send, and it may ask for a plan itself."""
         while self.now < until:
             self.now += 1
             self.claimed += bool(claims_every) and self.now % claims_every == 0
             self.sent += bool(sends_every) and self.now % sends_every == 0
+            self.staged += bool(stages_every) and self.now % stages_every == 0
             if asks and self.is_away(self.now):
                 self.stall.excuse()
-            self.stall.progress()
+            self.stall.progress(is_contributing=is_contributing)
 
 
 class Distant(FakeGroup):
@@ -151,6 +161,67 @@ def test_a_lock_that_is_never_free_holds_no_run_for_ever() -> None:
         run.wait(10_000)
     bound = EXCUSED * SECONDS + LOCKED_SECONDS
     assert bound < run.now < bound + SECONDS + FOREIGN_SECONDS
+
+
+def test_a_job_that_stages_holds_nobody_up() -> None:
+    """A batch of quick records may end in slow ones, and shows nothing before it is claimed."""
+    run = Run(never)
+    run.wait(100 * SECONDS, stages_every=SECONDS // 2)
+    with pytest.raises(RunStalled):
+        run.wait(200 * SECONDS)
+    assert run.now < 100 * SECONDS + 2 * SECONDS, "it has staged, and stages no more"
+
+
+def test_a_step_of_a_job_may_take_nearly_as_long_as_nothing_may_move() -> None:
+    """A slow transform stages once in a block of records; its first step counts as well."""
+    run, step = Run(never), SECONDS - 5
+    for seconds_to_the_first in (step, 10):
+        run.now += -run.now % step + step - seconds_to_the_first
+        run.stall.renew()
+        run.claimed += 1
+        run.wait(run.now + 100 * SECONDS, stages_every=step)
+
+
+@pytest.mark.parametrize("joined", [10, 40, SECONDS + 30])
+def test_a_job_that_stages_after_a_member_has_joined_holds_nobody_up(joined: int) -> None:
+    run = Run(never)
+    run.wait(joined, stages_every=SECONDS // 3)
+    run.holders = [Holder(client_id_of("r", 2), "here", (WAITING.span.topic_partition,))]
+    run.wait(20 * SECONDS, stages_every=SECONDS // 3)
+
+
+def test_what_is_staged_and_cut_off_again_and_again_is_no_progress() -> None:
+    """Partitions go to and fro: each job leaves more in the table, and none claims a span."""
+    run = Run(never)
+    ours = [Holder(client_id_of("r", n), "here", (WAITING.span.topic_partition,)) for n in (1, 2)]
+
+    def flap() -> None:
+        for turn in range(100):
+            run.holders = [ours[turn % 2]]
+            run.wait(run.now + SECONDS // 2, stages_every=1)
+
+    with pytest.raises(RunStalled):
+        flap()
+    assert SECONDS < run.now < 3 * SECONDS
+
+
+def test_a_stranger_is_judged_beside_a_job_that_stages() -> None:
+    run = Run(never)
+    run.holders = [Holder("console", "elsewhere", (WAITING.span.topic_partition,))]
+    with pytest.raises(RunStalled):
+        run.wait(1000, stages_every=1)
+    assert run.now < 2 * FOREIGN_SECONDS
+
+
+def test_nobody_is_judged_while_ones_own_contribution_is_on_its_way() -> None:
+    """Its claims show at COMMIT alone; a stranger that stands in the way is judged after it."""
+    run = Run(never)
+    run.holders = [Holder("console", "elsewhere", (WAITING.span.topic_partition,))]
+    run.wait(100 * SECONDS, is_contributing=True)
+    run.stall.renew()
+    with pytest.raises(RunStalled):
+        run.wait(200 * SECONDS)
+    assert run.now < 100 * SECONDS + 2 * FOREIGN_SECONDS
 
 
 def test_a_stranger_is_judged_once_the_lock_is_free() -> None:

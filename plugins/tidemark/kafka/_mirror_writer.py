@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Thread
@@ -21,6 +21,7 @@ from tidemark.kafka.errors import (
     OutputNotSentInTime,
     OutputRecordInvalid,
     OutputRecordTooLarge,
+    OutputTopicGone,
 )
 from tidemark.model.offsets import Offsets
 from tidemark.model.output import OutputRecord, Topics
@@ -32,6 +33,17 @@ log = logging.getLogger(__name__)
 SENDING: Settings = {"partitioner": "murmur2_random", "message.max.bytes": 1_000_000_000}
 """A key goes to the partition that Java's producers choose, and the topic alone limits a record:
 the client's own limit is below what Kafka takes. A connection may set another limit."""
+
+NO_TOPIC = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
+
+
+class TopicsGone(Exception):
+    """Offsets are not taken for topics that Kafka does not have; which, as it tells now."""
+
+    def __init__(self, topics: Collection[str]) -> None:
+        super().__init__(*sorted(topics))
+        self.topics = tuple(sorted(topics))
+
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
@@ -126,6 +138,8 @@ class Sender:
             return OutputRecordTooLarge(topics=self._topics, cause=failed.str())
         if failed.name() == "INVALID_RECORD":
             return OutputRecordInvalid(topics=self._topics, cause=failed.str())
+        if failed.name() in NO_TOPIC:
+            return OutputTopicGone(topic=" and ".join(self._topics.names))
         if failed.name() == "TOPIC_AUTHORIZATION_FAILED":
             return OutputForbidden(topics=self._topics, answer=failed.name())
         return None
@@ -172,14 +186,26 @@ class MirrorWriter:
 
     def _commit(self, offsets: Offsets, metadata: str) -> None:
         found = [KafkaPartition(*one, offset, metadata) for one, offset in offsets.items()]
-        bounded(
-            lambda: self._producer.send_offsets_to_transaction(
-                found, self._group_metadata, SECONDS
-            ),
-            f"offsets of {amount(len(found), 'partition')}",
-        )
+        try:
+            bounded(
+                lambda: self._producer.send_offsets_to_transaction(
+                    found, self._group_metadata, SECONDS
+                ),
+                f"offsets of {amount(len(found), 'partition')}",
+            )
+        except KafkaException as error:
+            if error.args[0].name() not in NO_TOPIC:
+                raise
+            raise TopicsGone({one.topic for one in offsets} - self._topics()) from error
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
+
+    def _topics(self) -> set[str]:
+        """What Kafka lists; all that it was asked for, if it does not answer."""
+        try:
+            return set(self._producer.list_topics(timeout=SECONDS).topics)
+        except KafkaException:
+            return set()
 
 
 def new_writer(

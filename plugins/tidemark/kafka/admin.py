@@ -4,7 +4,7 @@ And what its settings say of groups: bounds of sessions, and how long offsets ar
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -71,9 +71,9 @@ class Admin(AdminClient):  # type: ignore[misc]
 
 
 def request(
-    admin: Admin | None, ask: Callable[[], Any], what: str, none_if: str | None = None
+    admin: Admin | None, ask: Callable[[], Any], what: str, none_if: Collection[str] = ()
 ) -> Any:
-    """The broker's answer, asked again while things move; None if it is the error `none_if`.
+    """The broker's answer, asked again while things move; None if it is an error of `none_if`.
 
     `admin` is who asks, and knows why nobody answers; None: another client.
 
@@ -92,7 +92,7 @@ def request_each(
     asked: "Mapping[Asked, Future[Any]]",
     ask: "Callable[[list[Asked]], Mapping[Asked, Future[Any]]]",
     what: Callable[[Asked], str] = str,
-    none_if: str | None = None,
+    none_if: Collection[str] = (),
     *,
     clock: Clock = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -127,7 +127,7 @@ def _answer(
     admin: Admin | None,
     ask: Callable[[], Any],
     what: str,
-    none_if: str | None,
+    none_if: Collection[str],
     deadline: Deadline,
 ) -> Any:
     """The answer.
@@ -141,7 +141,7 @@ def _answer(
         found = _result(admin, asked, what) if isinstance(asked, Future) else asked
     except KafkaException as error:
         name = error.args[0].name()
-        if name == none_if:
+        if name in none_if:
             return None
         if admin and name in SILENCES and (why := admin.complaint()):
             raise _unreachable(what, why) from error

@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemark.kafka.errors import (
-    BootstrapServersMissing,
-    KafkaKeysRefused,
     KerberosLoginRefused,
     OAuthMethodMissing,
 )
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
+from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
 
 Settings = dict[str, str | int | bool]
 
@@ -137,12 +136,17 @@ def kafka_config(connection: Connection) -> dict[str, str]:
         if key not in OVERRIDDEN
     }
     if unknown := tuple(sorted({*config} - TAKEN)):
-        raise KafkaKeysRefused(connection=connection.conn_id, keys=unknown)
+        taken = "librdkafka's keys for login, TLS, sizes and time-outs"
+        raise ConnectionKeysRefused(conn_id=connection.conn_id, keys=unknown, taken=taken)
     for key in _IN_COMMAND:
         if not _PLAIN.fullmatch(config.get(key, "")):
             raise KerberosLoginRefused(connection=connection.conn_id, key=key)
     if not config.get("bootstrap.servers"):
-        raise BootstrapServersMissing(connection=connection.conn_id)
+        raise ConnectionIncomplete(
+            conn_id=connection.conn_id,
+            missing="bootstrap.servers in its extra",
+            remedy='add "bootstrap.servers": "host:9092"',
+        )
     if _lacks_token(config):
         raise OAuthMethodMissing(connection=connection.conn_id)
     return config

@@ -19,7 +19,7 @@ from typing import Any
 from tidemark.environment import for_python
 from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.kafka.admin import SECONDS, Admin, request
-from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
+from tidemark.kafka.errors import BrokersSilent, GroupDescriptionDied
 from tidemark.model.offsets import TopicPartition, in_ranges
 
 
@@ -153,7 +153,7 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise GroupNotDescribed(group=group_id, seconds=LONGEST_SECONDS) from None
+        raise BrokersSilent(what=f"group {group_id}", seconds=LONGEST_SECONDS) from None
     if asked.returncode or not asked.stdout:
         last = asked.stderr.strip().rpartition("\n")[2]
         raise GroupDescriptionDied(group=group_id, status=asked.returncode, last_words=last)
@@ -180,7 +180,7 @@ def _ask(config: Mapping[str, str], group_id: str, seconds: float) -> dict[str, 
                 [group_id], include_authorized_operations=True, request_timeout=seconds
             )[group_id],
             f"group {group_id}",
-            none_if="GROUP_ID_NOT_FOUND",
+            none_if={"GROUP_ID_NOT_FOUND"},
         )
     except TidemarkError as error:
         return {"error": error_as_dict(error)}

@@ -5,26 +5,25 @@ from tidemark.errors import (
     DataLost,
     Fenced,
     InvalidSettings,
+    MirrorFailed,
     OutputTooLarge,
     Refused,
     Unreachable,
 )
 from tidemark.model.corruption import leave_out
 from tidemark.model.errors import GO_ON
-from tidemark.model.offsets import Span, TopicPartition, in_ranges
+from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.output import Topics
 from tidemark.model.plain import amount
 
 
-class BrokersSilent(Unreachable):
-    """No broker has answered a request in time."""
-
+class BrokersSilent(
+    Unreachable,
+    text="{what}: no broker answered in {seconds:g} s; look whether they run",
+):
     what: str
     """What was asked for: `topic flights`."""
-    seconds: int
-
-    def __str__(self) -> str:
-        return f"{self.what}: no broker answered in {self.seconds} s; look whether they run"
+    seconds: float
 
 
 AWAY = {
@@ -71,195 +70,119 @@ class KafkaAnswersError(Unreachable):
         return f"{self.what}: {answer}: {self.cause}; check the Kafka connection"
 
 
-class KafkaForbids(Refused):
-    """An ACL that a request needs is missing."""
-
+class KafkaForbids(
+    Refused,
+    text="{what}: Kafka answers {answer}; grant READ and DESCRIBE on the topics, READ on the"
+    " group, WRITE and DESCRIBE on the transactional id (docs/administration.md)",
+):
     what: str
     answer: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.what}: Kafka answers {self.answer}; grant READ and DESCRIBE on the topics, READ"
-            " on the group, WRITE and DESCRIBE on the transactional id (docs/administration.md)"
-        )
 
-
-class KafkaTopicMissing(InvalidSettings):
-    """A topic that was asked for does not exist."""
-
+class KafkaTopicMissing(
+    InvalidSettings,
+    text="{what} does not exist; create it or correct kafka.topics",
+):
     what: str
 
-    def __str__(self) -> str:
-        return f"{self.what} does not exist; create it or correct kafka.topics"
 
-
-class OutputTopicMissing(InvalidSettings):
-    """A topic that rows or dead letters are to be sent to does not exist."""
-
+class OutputTopicMissing(
+    InvalidSettings,
+    text="topic {topic} does not exist; create it, with as many partitions as its consumers need,"
+    " or correct output.topic or dead_letters.topic",
+):
     topic: str
 
-    def __str__(self) -> str:
-        return (
-            f"topic {self.topic} does not exist; create it, with as many partitions as its"
-            " consumers need, or correct output.topic or dead_letters.topic"
-        )
 
-
-class NoTopicMatches(InvalidSettings):
-    """The topics are given by patterns alone, and none of them matches one."""
-
+class NoTopicMatches(
+    InvalidSettings,
+    text="no topic matches {patterns:list}: create one or correct kafka.topics (the pattern must"
+    " match the whole name, and the user must be allowed to describe the topic)",
+):
     patterns: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"no topic matches {', '.join(self.patterns)}: create one or correct"
-            " kafka.topics (the pattern must match the whole name, and the user must be"
-            " allowed to describe the topic)"
-        )
 
-
-class PartitionsUnlisted(Unreachable):
-    """The broker has described a topic without partitions."""
-
+class PartitionsUnlisted(
+    Unreachable,
+    text="topic {topic}: the broker listed no partitions; try again",
+):
     topic: str
 
-    def __str__(self) -> str:
-        return f"topic {self.topic}: the broker listed no partitions; try again"
 
-
-class LeadersSilent(Unreachable):
-    """Leaders have not told whether a log still leads to a position."""
-
-    partitions: tuple[TopicPartition, ...]
-    seconds: float
-
-    def __str__(self) -> str:
-        return (
-            f"Kafka: no answer for {in_ranges(self.partitions)} within {self.seconds:g} s;"
-            " try again"
-        )
-
-
-class KafkaKeysRefused(InvalidSettings):
-    """A connection has keys that do not reach the client: some would run code or send files."""
-
-    connection: str
-    keys: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"connection {self.connection!r}: {', '.join(self.keys)} is not taken; remove it from"
-            " the connection's extra, which may hold librdkafka's keys for login, TLS, sizes and"
-            " time-outs"
-        )
-
-
-class OAuthMethodMissing(InvalidSettings):
-    """A login by OAUTHBEARER without a method: the client would wait for a token for ever."""
-
+class OAuthMethodMissing(
+    InvalidSettings,
+    text="connection {connection!r}: sasl.mechanism is OAUTHBEARER, and sasl.oauthbearer.method is"
+    " not oidc: nobody makes the token. Tokens that Airflow's own hook makes (Amazon MSK by IAM,"
+    " Google's Kafka) are not made here: set the method to oidc, with the client's id, its secret"
+    " and sasl.oauthbearer.token.endpoint.url; or log in by SCRAM or TLS",
+):
     connection: str
 
-    def __str__(self) -> str:
-        return (
-            f"connection {self.connection!r}: sasl.mechanism is OAUTHBEARER, and"
-            " sasl.oauthbearer.method is not oidc: nobody makes the token. Tokens that Airflow's"
-            " own hook makes (Amazon MSK by IAM, Google's Kafka) are not made here: set the method"
-            " to oidc, with the client's id, its secret and sasl.oauthbearer.token.endpoint.url;"
-            " or log in by SCRAM or TLS"
-        )
 
-
-class KerberosLoginRefused(InvalidSettings):
-    """A Kerberos login has characters that a shell would take for something else."""
-
+class KerberosLoginRefused(
+    InvalidSettings,
+    text="connection {connection!r}: {key} becomes part of the command kinit; use letters, digits"
+    " and . / @ : _ - alone",
+):
     connection: str
     key: str
 
-    def __str__(self) -> str:
-        return (
-            f"connection {self.connection!r}: {self.key} becomes part of the command kinit; use"
-            " letters, digits and . / @ : _ - alone"
-        )
 
-
-class BootstrapServersMissing(InvalidSettings):
-    """A Kafka connection names no broker."""
-
-    connection: str
-
-    def __str__(self) -> str:
-        return (
-            f"connection {self.connection!r}: extra has no bootstrap.servers;"
-            ' add "bootstrap.servers": "host:9092"'
-        )
-
-
-class GroupNotDescribed(Unreachable):
-    """The process that asks for the state of a group gave no answer."""
-
-    group: str
-    seconds: int
-
-    def __str__(self) -> str:
-        return (
-            f"group {self.group}: no answer in {self.seconds} s;"
-            " check the brokers and the Kafka connection"
-        )
-
-
-class GroupDescriptionDied(Unreachable):
-    """The process that asks for the state of a group ended before it had an answer."""
-
+class GroupDescriptionDied(
+    Unreachable,
+    text="group {group}: the process that asked ended with {status}: {last_words}; check the"
+    " brokers and the Kafka connection",
+):
     group: str
     status: int
     last_words: str
 
+
+class MirrorWriterFenced(Fenced, text="mirror of group {group}: a newer mirror writer took over"):
+    group: str
+
+
+class MirrorTopicsGone(MirrorFailed):
+    """Kafka takes no group offsets for topics that it does not have."""
+
+    group: str
+    topics: tuple[str, ...]
+    """Empty where Kafka has them again, or lists others only."""
+
     def __str__(self) -> str:
+        gone = ", ".join(self.topics) or "of a topic"
         return (
-            f"group {self.group}: the process that asked ended with {self.status}:"
-            f" {self.last_words}; check the brokers and the Kafka connection"
+            f"mirror of group {self.group}: {gone}: Kafka has no such topic or partition, and takes"
+            " no offsets for it. Was it deleted? The rows are safe; the next open names what is"
+            " gone, and asks whether to go on without it"
         )
 
 
-class MirrorWriterFenced(Fenced):
-    """A newer writer has the transactional.id of a group's mirror."""
-
-    group: str
+class OutputTopicGone(OutputTopicMissing):
+    """A topic that rows or dead letters are sent to went while a mirror wrote there."""
 
     def __str__(self) -> str:
-        return f"mirror of group {self.group}: a newer mirror writer took over"
+        return f"{OutputTopicMissing.__str__(self)}. The rows are safe, and are sent then"
 
 
-class MemberEnded(Unreachable):
-    """A member can't take part in its group any more."""
+_ENDED = "group member {client_id} of {group} can't take part: {cause}"
 
+
+class MemberEnded(Unreachable, text=_ENDED):
     client_id: str
     group: str
     cause: str
 
-    def __str__(self) -> str:
-        return _ended(self.client_id, self.group, self.cause)
 
-
-class StaticNameTaken(Unreachable):
-    """Another process joined under the static name of a member."""
-
-    client_id: str
-    group: str
-    cause: str
+class StaticNameTaken(
+    MemberEnded,
+    text=_ENDED + "; another process took over its name {instance_id}: two drivers with one static"
+    " name are running: this one ends, the newer one goes on",
+):
     instance_id: str
 
-    def __str__(self) -> str:
-        return (
-            f"{_ended(self.client_id, self.group, self.cause)}; another process took over its name"
-            f" {self.instance_id}: two drivers with one static name are running: this one ends, the"
-            " newer one goes on"
-        )
 
-
-class SessionOutOfBounds(InvalidSettings):
-    """The broker does not allow the session time-out of a member."""
-
+class SessionOutOfBounds(InvalidSettings, text=_ENDED):
     client_id: str
     group: str
     cause: str
@@ -270,16 +193,14 @@ class SessionOutOfBounds(InvalidSettings):
     def __str__(self) -> str:
         allowed = f"{self.bounds[0]} to {self.bounds[1]} ms" if self.bounds else "another range"
         return (
-            f"{_ended(self.client_id, self.group, self.cause)}; its session time-out is"
+            f"{super().__str__()}; its session time-out is"
             f" {self.session_timeout_ms} ms and the broker allows {allowed}"
             " (group.min.session.timeout.ms, group.max.session.timeout.ms):"
             " set kafka.session_timeout_seconds within it"
         )
 
 
-class GroupSharesOtherwise(InvalidSettings):
-    """The other members of a group share its partitions in another way."""
-
+class GroupSharesOtherwise(InvalidSettings, text=_ENDED):
     client_id: str
     group: str
     cause: str
@@ -293,7 +214,7 @@ class GroupSharesOtherwise(InvalidSettings):
             else "group_protocol consumer"
         )
         return (
-            f"{_ended(self.client_id, self.group, self.cause)}; the other members of the group do"
+            f"{super().__str__()}; the other members of the group do"
             f" not support its {shares}: give all members of the region the same"
             " kafka.group_protocol and kafka.assignment_strategy"
         )
@@ -320,17 +241,13 @@ class OffsetNotHeld(DataLost):
         )
 
 
-class PartitionGone(DataLost):
-    """A partition that has to be read does not exist any more."""
-
+class PartitionGone(
+    DataLost,
+    text="{topic_partition}@{offset} is gone: the topic or the partition no longer exists. If the"
+    " topic was created again, its offsets name other records; " + GO_ON,
+):
     topic_partition: TopicPartition
     offset: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.topic_partition}@{self.offset} is gone: the topic or the partition no longer"
-            f" exists. If the topic was created again, its offsets name other records; {GO_ON}"
-        )
 
 
 class SpanNotRead(Unreachable):
@@ -436,59 +353,39 @@ class RangeNotLeftOut(Refused):
         )
 
 
-class OutputRecordTooLarge(Refused):
-    """A record to be sent is larger than its topic takes."""
-
+class OutputRecordTooLarge(
+    Refused,
+    text="a record is larger than Kafka takes in {topics.named} ({cause}): raise max.message.bytes"
+    " of the topic, and message.max.bytes where the connection's extra sets it",
+):
     topics: Topics
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"a record is larger than Kafka takes in {self.topics.named} ({self.cause}):"
-            " raise max.message.bytes of the topic, and message.max.bytes where the connection's"
-            " extra sets it"
-        )
 
-
-class OutputRecordInvalid(Refused):
-    """Kafka does not take a record to be sent, whatever its size."""
-
+class OutputRecordInvalid(
+    Refused,
+    text="{topics.named}: Kafka does not take a record ({cause}). A compacted topic takes none"
+    " without a key: set output.key, or cleanup.policy=delete on a topic of dead letters. Nothing"
+    " was sent",
+):
     topics: Topics
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.topics.named}: Kafka does not take a record ({self.cause}). A compacted"
-            " topic takes none without a key: set output.key, or cleanup.policy=delete on a"
-            " topic of dead letters. Nothing was sent"
-        )
 
-
-class OutputForbidden(Refused):
-    """An ACL that sending needs is missing."""
-
+class OutputForbidden(
+    Refused,
+    text="{topics.named}: Kafka answers {answer}; grant WRITE and DESCRIBE",
+):
     topics: Topics
     answer: str
 
-    def __str__(self) -> str:
-        return f"{self.topics.named}: Kafka answers {self.answer}; grant WRITE and DESCRIBE"
 
-
-class OutputNotSentInTime(OutputTooLarge):
-    """Sending takes longer than a Kafka transaction may."""
-
+class OutputNotSentInTime(
+    OutputTooLarge,
+    text="the rows could not be sent to {topics.named} in one transaction of {seconds} s; nothing"
+    " of them was. Raise output.max_seconds (up to the brokers' transaction.max.timeout.ms), or"
+    " lower output.max_rows if they are of several batches; lower batch.max_records for batches to"
+    " come. One that stays too large can be withheld by `tidemark withhold`",
+):
     topics: Topics
     seconds: int
-
-    def __str__(self) -> str:
-        return (
-            f"the rows could not be sent to {self.topics.named} in one transaction of"
-            f" {self.seconds} s; nothing of them was. Raise output.max_seconds (up to the brokers'"
-            " transaction.max.timeout.ms), or lower output.max_rows if they are of several batches;"
-            " lower batch.max_records for batches to come. One that stays too large can be"
-            " withheld by `tidemark withhold`"
-        )
-
-
-def _ended(client_id: str, group: str, cause: str) -> str:
-    return f"group member {client_id} of {group} can't take part: {cause}"

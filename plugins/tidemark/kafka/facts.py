@@ -7,7 +7,7 @@ at each look, and one that is corrupt can end its process (see locate.py): just 
 needed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -19,9 +19,9 @@ from confluent_kafka.admin import OffsetSpec
 from tidemark.deadline import Deadline
 from tidemark.kafka.admin import AWAY_SECONDS, SECONDS, Admin, request, request_each
 from tidemark.kafka.config import reader_config
-from tidemark.kafka.errors import LeadersSilent, NoTopicMatches, PartitionsUnlisted
+from tidemark.kafka.errors import BrokersSilent, NoTopicMatches, PartitionsUnlisted
 from tidemark.model.facts import Facts, is_pattern, takes_in
-from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition, in_ranges
 
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()
@@ -129,14 +129,14 @@ class Broker:
         return self._admin.list_topics(timeout=SECONDS)
 
     def _described(self, topics: Iterable[str]) -> dict[str, Any]:
-        descriptions = self._descriptions(topics, none_if=None)
+        descriptions = self._descriptions(topics, none_if=())
         for topic, description in descriptions.items():
             if not description.partitions:
                 raise PartitionsUnlisted(topic=topic)
         return descriptions
 
     def _descriptions(
-        self, topics: Iterable[str], none_if: str | None = "UNKNOWN_TOPIC_OR_PART"
+        self, topics: Iterable[str], none_if: Collection[str] = ("UNKNOWN_TOPIC_OR_PART",)
     ) -> dict[str, Any]:
         """Each topic's description, by one request; None where Kafka does not have it."""
         names = list(dict.fromkeys(topics))
@@ -251,7 +251,8 @@ class _Search:
         is_over = offset == self._offset or self._unread - self._read <= 1
         self.next = None if is_over else self._between()
         # A record that was read may bear a time to come: then no time leads to the unread ones.
-        if is_over and self.time is None and self._read < self._now:
+        # Nor does any if no record has one.
+        if is_over and self.time is None and 0 <= self._read < self._now:
             self.time = self._unread
 
     def _between(self) -> int:
@@ -301,7 +302,7 @@ def rewritten(
         consumer.assign([KafkaPartition(*tp, at, "", epoch) for tp, (at, epoch) in waiting.items()])
         while waiting:
             if deadline.is_past:
-                raise LeadersSilent(partitions=tuple(waiting), seconds=LEADERS_SECONDS)
+                raise BrokersSilent(what=in_ranges(waiting), seconds=LEADERS_SECONDS)
             event = consumer.poll(0.5)
             if event is None or event.topic() is None:
                 continue

@@ -7,11 +7,17 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.kafka._client import idle_client
-from tidemark.kafka._mirror_writer import FENCED_CODES, MirrorWriter, new_writer
+from tidemark.kafka._mirror_writer import (
+    FENCED_CODES,
+    NO_TOPIC,
+    MirrorWriter,
+    TopicsGone,
+    new_writer,
+)
 from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import quiet
 from tidemark.kafka.description import GroupState, Holder, describe_group, transactional_id_of
-from tidemark.kafka.errors import MirrorWriterFenced
+from tidemark.kafka.errors import MirrorTopicsGone, MirrorWriterFenced
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import Sent
 from tidemark.protocol.ports import Output
@@ -73,9 +79,7 @@ class Group:
         named = [KafkaPartition(*partition) for partition in partitions]
         with self._observer() as consumer:
             found = request(
-                None,
-                lambda: consumer.committed(named, timeout=SECONDS),
-                f"offsets of group {self.group_id}",
+                None, lambda: _committed(consumer, named), f"offsets of group {self.group_id}"
             )
         return {
             TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
@@ -118,10 +122,21 @@ class Group:
         return Consumer(quiet({"retry.backoff.ms": RETRY_MS, **self._config, **own}))
 
 
+def _committed(consumer: Consumer, named: list[KafkaPartition]) -> list[KafkaPartition]:
+    """What the group has committed; a partition without an answer is not one without a commit."""
+    found: list[KafkaPartition] = consumer.committed(named, timeout=SECONDS)
+    for one in found:
+        if one.error and one.error.name() not in NO_TOPIC:
+            raise KafkaException(one.error)
+    return found
+
+
 @contextmanager
 def _kafka_errors(group_id: str) -> Iterator[None]:
     try:
         yield
+    except TopicsGone as error:
+        raise MirrorTopicsGone(group=group_id, topics=error.topics) from error
     except KafkaException as error:
         if error.args[0].name() in FENCED_CODES:
             raise MirrorWriterFenced(group=group_id) from error

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemark import failpoints
-from tidemark.errors import MirrorFailed, OutputTooLarge, Refused
+from tidemark.errors import InvalidSettings, MirrorFailed, OutputTooLarge, Refused
 from tidemark.model.batch import Checkpoint
 from tidemark.model.state import Run
 from tidemark.protocol.errors import RunNeverOpened, RunUnfinished
@@ -82,7 +82,7 @@ def _decide(ledger: Ledger, group: Group, run: Run) -> Closed | None:
 def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)
-    except (MirrorFailed, OutputTooLarge, Refused) as error:
+    except (MirrorFailed, OutputTooLarge, Refused, InvalidSettings) as error:
         return [str(error)], None
 
 

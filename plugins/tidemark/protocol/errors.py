@@ -21,6 +21,7 @@ from tidemark.errors import (
     TidemarkError,
     Unreachable,
 )
+from tidemark.model.errors import epoch_is_lost
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.output import Sent, Topics
 from tidemark.model.state import FinishedReset
@@ -29,46 +30,26 @@ if TYPE_CHECKING:
     from tidemark.protocol.removal import Removal
 
 
-class BatchDied(Fenced):
-    """A batch was discarded with its epoch."""
-
+class BatchDied(
+    Fenced,
+    text="region {region}: batch {seq} of the replay is no longer planned: a newer epoch has"
+    " discarded it, or Postgres has lost its plan, as in a fail-over. Nothing was published;"
+    " replay again what is still wanted",
+):
     region: str
     seq: int
 
-    def __str__(self) -> str:
-        return f"region {self.region}: batch {self.seq} was discarded: a newer epoch has begun"
 
-
-class BatchNotNextHead(Fenced):
-    """The batch before it is not the region's head."""
-
+class BatchNotNextHead(
+    Fenced,
+    text="region {region}: batch {seq} can't be published: the batch before it is not the head",
+):
     region: str
     seq: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: batch {self.seq} can't be published: the batch before it is not"
-            " the head"
-        )
 
-
-class BatchReplayEnded(Fenced):
-    """What was planned to read a batch again is no longer there."""
-
+class MirrorOvertaken(Fenced, text="region {region}: a newer mirror was written meanwhile"):
     region: str
-    seq: int
-
-    def __str__(self) -> str:
-        return f"region {self.region}: the replay of batch {self.seq} has ended"
-
-
-class MirrorOvertaken(Fenced):
-    """Another mirror of the same epoch was written after this one."""
-
-    region: str
-
-    def __str__(self) -> str:
-        return f"region {self.region}: a newer mirror was written meanwhile"
 
 
 class MirrorEpochPassed(Fenced):
@@ -79,64 +60,55 @@ class MirrorEpochPassed(Fenced):
     now_at: int
 
     def __str__(self) -> str:
+        if self.now_at < self.epoch:
+            return epoch_is_lost(self.region, self.epoch, self.now_at)
         return (
             f"region {self.region}: epoch {self.epoch} has passed, the region is at {self.now_at}"
         )
 
 
-class MirrorsTookOver(MirrorFailed):
-    """Other mirrors of the same epoch took over as often as one tries."""
-
+class MirrorsTookOver(
+    MirrorFailed,
+    text="region {region}: other mirrors of epoch {epoch} took over each time",
+):
     region: str
     epoch: int
 
-    def __str__(self) -> str:
-        return f"region {self.region}: other mirrors of epoch {self.epoch} took over each time"
 
-
-class MirrorReadBackDiffers(MirrorFailed):
-    """Kafka reads back other group offsets, or another batch as sent, than were written."""
-
+class MirrorReadBackDiffers(
+    MirrorFailed,
+    text="region {region}: Kafka's group offsets differ from the ledger's after the mirror:"
+    " {differences:clauses}. Another process commits in this group; give the region a group of its"
+    " own",
+):
     region: str
     differences: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: Kafka's group offsets differ from the ledger's after the"
-            f" mirror: {'; '.join(self.differences)}. Another process commits in this group; give"
-            " the region a group of its own"
-        )
 
-
-class SpanAlreadyClaimed(TidemarkError):
+class SpanAlreadyClaimed(TidemarkError, text="batch {seq}: another contribution was accepted"):
     """Another contribution was accepted for one of the spans: this one never was."""
 
     seq: int
 
-    def __str__(self) -> str:
-        return f"batch {self.seq}: another contribution was accepted"
 
-
-class DeadLettersUnread(StagingLost):
-    """A replay has not read every dead letter that it chose: none of them was replayed."""
-
+class DeadLettersUnread(
+    StagingLost,
+    text="region {region}, batch {seq}: only {read} of {chosen} chosen dead letters were read, so"
+    " none was replayed. Let the executors' login see all of tidemark.dead_letters: no row"
+    " security, and no balancer that sends its SELECT to a standby",
+):
     region: str
     seq: int
     chosen: int
     read: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}, batch {self.seq}: only {self.read} of {self.chosen} chosen dead"
-            " letters were read, so none was replayed. Let the executors' login see all of"
-            " tidemark.dead_letters: no row security, and no balancer that sends its SELECT to a"
-            " standby"
-        )
 
-
-class OwnRowsLost(StagingLost):
-    """What a contribution has staged is not all there: nothing of it was claimed."""
-
+class OwnRowsLost(
+    StagingLost,
+    text="region {region}, epoch {epoch}, batch {seq}: {rows} of {contributed_rows} staged rows"
+    " and {dead_letters} of {contributed_dead_letters} staged dead letters are there, as after a"
+    " crash of Postgres. Nothing of them was claimed; a retry or the next run drains them again",
+):
     region: str
     epoch: int
     seq: int
@@ -145,16 +117,12 @@ class OwnRowsLost(StagingLost):
     dead_letters: int
     contributed_dead_letters: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}, epoch {self.epoch}, batch {self.seq}: {self.rows} of"
-            f" {self.contributed_rows} staged rows and {self.dead_letters} of"
-            f" {self.contributed_dead_letters} staged dead letters are there, as after a crash of"
-            " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
-        )
 
-
-class ClaimedRowsLost(ClaimsLost):
+class ClaimedRowsLost(
+    ClaimsLost,
+    text="region {region}, epoch {epoch}: {cause}. Some of it is claimed, so this epoch can't"
+    " drain it again. Start the next run: it drains the records again",
+):
     """What is staged under claims of a batch is not all there."""
 
     region: str
@@ -162,24 +130,16 @@ class ClaimedRowsLost(ClaimsLost):
     cause: str
     """What was found to be lost."""
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}, epoch {self.epoch}: {self.cause}. Some of it is claimed, so"
-            " this epoch can't drain it again. Start the next run: it drains the records again"
-        )
 
-
-class RunNeverOpened(RunNotDone):
-    """The ledger does not know the run that is to be closed."""
-
+class RunNeverOpened(
+    RunNotDone,
+    text="region {region}: run {run_id} never opened; look at its open task",
+):
     region: str
     run_id: str
 
-    def __str__(self) -> str:
-        return f"region {self.region}: run {self.run_id} never opened; look at its open task"
 
-
-class RunUnfinished(RunNotDone):
+class RunUnfinished(RunNotDone, text="region {region}, epoch {epoch}: {reasons:clauses}"):
     """The ledger, or Kafka, has reasons not to call the run done."""
 
     region: str
@@ -187,36 +147,26 @@ class RunUnfinished(RunNotDone):
     reasons: tuple[str, ...]
     """As the ledger keeps them beside the run."""
 
-    def __str__(self) -> str:
-        return f"region {self.region}, epoch {self.epoch}: {'; '.join(self.reasons)}"
 
-
-class SettleDidNotHappen(Unreachable):
+class SettleDidNotHappen(
+    Unreachable,
+    text="region {region}: {cause}; the ledger shows that this was not committed. Try again",
+):
     """A COMMIT had no answer, and the ledger shows nothing of what it was to write."""
 
     region: str
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.cause}; the ledger shows that this was not committed. Try"
-            " again"
-        )
 
-
-class OpenOvertaken(Superseded):
-    """Another epoch was taken after the open had looked at the region."""
-
+class OpenOvertaken(
+    Superseded,
+    text="region {region}: epoch {epoch} passed while run {run_id} was opened, the region is now"
+    " at {now_at}: another open or a reset took over",
+):
     region: str
     run_id: str
     epoch: int
     now_at: int
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: epoch {self.epoch} passed while run {self.run_id} was opened,"
-            f" the region is now at {self.now_at}: another open or a reset took over"
-        )
 
 
 class NothingLeftToReset(Superseded):
@@ -227,121 +177,72 @@ class NothingLeftToReset(Superseded):
     now_at: int
 
     def __str__(self) -> str:
+        if self.now_at < self.epoch:
+            return epoch_is_lost(self.region, self.epoch, self.now_at)
         return (
             f"region {self.region}: the run's epoch {self.epoch} has passed, the region is at"
             f" {self.now_at}; there is nothing left to reset"
         )
 
 
-class RewindLookedTooEarly(Superseded):
-    """Another epoch was taken after the rewind had looked at the region."""
-
+class LookedTooEarly(
+    Superseded,
+    text="region {region}: epoch {epoch} passed while the {act} was prepared, the region is now at"
+    " {now_at}. Nothing was changed. Look again, and repeat it if it is still wanted",
+):
     region: str
+    act: str
     epoch: int
     now_at: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: epoch {self.epoch} passed while the rewind was prepared, the"
-            f" region is now at {self.now_at}. Nothing was changed. Rewind again if it is still"
-            " wanted"
-        )
+
+class SettleOvertaken(
+    Superseded,
+    text="region {region}: another open or reset took over, and nothing was {done}. The other one"
+    " sets Kafka's offsets. Repeat it if it is still wanted",
+):
+    region: str
+    done: str
 
 
-class RewindOvertaken(Superseded):
-    """Another epoch was taken between a rewind's fence and its removal."""
-
+class WithholdSentUnknown(
+    Refused,
+    text="region {region}: the group's offsets in Kafka do not name one batch as the last that was"
+    " sent. Nothing was withheld. Stop whoever else commits in the group, then withhold again",
+):
     region: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: another open or reset took over, and nothing was removed. The"
-            " other one sets Kafka's offsets. Rewind again if it is still wanted"
-        )
 
-
-class WithholdLookedTooEarly(Superseded):
-    """Another epoch was taken after the withholding had looked at the region."""
-
-    region: str
-    epoch: int
-    now_at: int
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: epoch {self.epoch} passed while the withholding was prepared:"
-            f" the region is now at {self.now_at}. Nothing was withheld. Repeat the dry run"
-        )
-
-
-class WithholdOvertaken(Superseded):
-    """Another epoch was taken between a withholding's fence and its mark."""
-
-    region: str
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: another open or reset took over, and nothing was withheld. Do"
-            " it again if it is still wanted"
-        )
-
-
-class WithholdSentUnknown(Refused):
-    """A batch is to be withheld, and Kafka does not tell which were sent."""
-
-    region: str
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: the group's offsets in Kafka do not name one batch as the last"
-            " that was sent. Nothing was withheld. Stop whoever else commits in the group, then"
-            " withhold again"
-        )
-
-
-class BatchNotNextToSend(Refused):
-    """A batch that is to be withheld is sent, rewound, or has others before it."""
-
+class BatchNotNextToSend(
+    Refused,
+    text="region {region}: batch {seq} is not the lowest one that is published and not sent: batch"
+    " {sent_seq} was sent last. Nothing was withheld. `tidemark status {region}` shows what is not"
+    " sent",
+):
     region: str
     seq: int
     sent_seq: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: batch {self.seq} is not the lowest one that is published and"
-            f" not sent: batch {self.sent_seq} was sent last. Nothing was withheld. `tidemark"
-            f" status {self.region}` shows what is not sent"
-        )
 
-
-class RunsResetTooOften(Refused):
-    """As many runs in a row as are allowed were reset and published nothing."""
-
+class RunsResetTooOften(
+    Refused,
+    text="region {region}: {resets} runs in a row were reset and published nothing,"
+    " max_consecutive_resets is {limit}. Find the cause in the log of the last run; then `tidemark"
+    " reset {region} --apply` clears the count",
+):
     region: str
     resets: int
     limit: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.resets} runs in a row were reset and published nothing,"
-            f" max_consecutive_resets is {self.limit}. Find the cause in the log of the last run;"
-            f" then `tidemark reset {self.region} --apply` clears the count"
-        )
 
-
-class AlreadyReset(Refused):
-    """A request that resets once has done so."""
-
+class AlreadyReset(
+    Refused,
+    text="region {region}: {request_id} has already reset it ({finished}). A cleared run does not"
+    " reset again: nothing was changed. To reset once more, trigger a new run of the DAG",
+):
     region: str
     request_id: str
     finished: FinishedReset
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.request_id} has already reset it ({self.finished}). A"
-            " cleared run does not reset again: nothing was changed. To reset once more, trigger a"
-            " new run of the DAG"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,60 +295,43 @@ class KeyDiffers:
 Change = SettingDiffers | TableDiffers | KeyDiffers
 
 
-class ChangedSinceCheckpoint(Refused):
-    """Rows would be made with other settings, or go to another table, than the checkpoint's."""
-
+class ChangedSinceCheckpoint(
+    Refused,
+    text="region {region}: {changes:clauses}. The checkpoint was made with the old values. Restore"
+    " them, use a new region, or start a run with --accept-changes: new rows are made with the new"
+    " values, old rows stay as they are",
+):
     region: str
     changes: tuple[Change, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {'; '.join(map(str, self.changes))}. The checkpoint was made"
-            " with the old values. Restore them, use a new region, or start a run with"
-            " --accept-changes: new rows are made with the new values, old rows stay as they are"
-        )
 
-
-class ChangedBeforeReplay(Refused):
-    """A replay would make rows with other settings, or for another table, than the checkpoint's."""
-
+class ChangedBeforeReplay(
+    Refused,
+    text="region {region}: {changes:clauses}. The checkpoint was made with the old values. Start a"
+    " run with --accept-changes first, then replay",
+):
     region: str
     changes: tuple[Change, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {'; '.join(map(str, self.changes))}. The checkpoint was made"
-            " with the old values. Start a run with --accept-changes first, then replay"
-        )
 
-
-class ChangedSinceOpen(Refused):
-    """A member's settings are not those that its run was opened with."""
-
+class ChangedSinceOpen(
+    Refused,
+    text="region {region}: {changes:clauses} since the run of epoch {epoch} was opened. This"
+    " member read nothing. Restore the file, or start a new run: it asks whether the change is"
+    " meant",
+):
     region: str
     epoch: int
     changes: tuple[Change, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {'; '.join(map(str, self.changes))} since the run of epoch"
-            f" {self.epoch} was opened. This member read nothing. Restore the file, or start a new"
-            " run: it asks whether the change is meant"
-        )
 
-
-class OutputChangedSinceRun(Refused):
-    """The region's newest run sends elsewhere, otherwise, or nothing."""
-
+class OutputChangedSinceRun(
+    Refused,
+    text="region {region}: {changes:clauses} since its newest run. Nothing is sent, and no offset"
+    " written. Use the file of that run, or start a run with this one first",
+):
     region: str
     changes: tuple[Change, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {'; '.join(map(str, self.changes))} since its newest run."
-            " Nothing is sent, and no offset written. Use the file of that run, or start a run with"
-            " this one first"
-        )
 
 
 class TargetsChanged(Refused):
@@ -461,8 +345,8 @@ class TargetsChanged(Refused):
         known, given = tables_by_name(self.known), tables_by_name(self.given)
         return (
             f"region {self.region} has target {known}, the pipeline says {given}. A region with a"
-            " checkpoint keeps its target: use a new region for another one. If the same table has"
-            " a new name, `tidemark region move` carries the region over"
+            " checkpoint keeps its target: use a new region for another one, also if the same table"
+            " has a new name (docs/administration.md, Another name or group)"
         )
 
 
@@ -536,36 +420,28 @@ def _no_rewind(region: str, to_seq: int) -> str:
     return f"region {region} can't be rewound to {to_seq or 'its initial state'}"
 
 
-class RewindOfSentBatches(Refused):
-    """A rewind would take back what was sent to the output topic."""
-
+class RewindOfSentBatches(
+    Refused,
+    text="region {region}: {batches} batches would be taken back. What was sent of them, {topics},"
+    " stays there; what is read again is sent again, under new seqs. Nothing was changed. If the"
+    " consumers of the topic can bear that, rewind with --accept-resend",
+):
     region: str
     batches: int
     """That would be taken back; the last of them may not be sent yet."""
     topics: Topics
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.batches} batches would be taken back. What was sent of"
-            f" them, {self.topics}, stays there; what is read again is sent again, under new seqs."
-            " Nothing was changed. If the consumers of the topic can bear that, rewind with"
-            " --accept-resend"
-        )
 
 
 class RemovalDiffers(Refused):
     """Rows or dead letters that would be removed are not exactly those that were published."""
 
     region: str
-    seq: int | None
-    """Of the batch that is replayed; None: the region is rewound."""
     published: "Removal"
     found: "Removal"
 
     def __str__(self) -> str:
-        what = "be rewound" if self.seq is None else f"replay batch {self.seq}"
         return (
-            f"region {self.region} can't {what}: the ledger published {self.published}, but"
+            f"region {self.region} can't be rewound: the ledger published {self.published}, but"
             f" {self.found} would be removed. Somebody else deleted or inserted rows, or detached a"
             " partition of the table. Nothing was removed. `tidemark verify` names the rows;"
             " correct them, or go on with --accept-changes: what is there is removed and read"
@@ -611,19 +487,14 @@ class OutputResumeAfterWrong(Refused):
         )
 
 
-class OutputTailsUnread(Refused):
-    """Others have sent so much to the topics that the region's newest record was not found."""
-
+class OutputTailsUnread(
+    Refused,
+    text="region {region}: the group's offsets do not say what was sent, and the last records of"
+    " {partitions:list} were written by others. Nothing was sent. Set output.resume_after to the"
+    " newest batch that the region has sent there, or to 0 if it never sent any",
+):
     region: str
     partitions: tuple[TopicPartition, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: the group's offsets do not say what was sent, and the last"
-            f" records of {', '.join(map(str, self.partitions))} were written by others. Nothing"
-            " was sent. Set output.resume_after to the newest batch that the region has sent there,"
-            " or to 0 if it never sent any"
-        )
 
 
 class OutputMarkUnknown(Refused):
@@ -705,29 +576,21 @@ class OutputStartPruned(Refused):
         )
 
 
-class ResetPlaceMalformed(InvalidSettings):
-    """A text names no place that a reset can go to."""
-
+class ResetPlaceMalformed(
+    InvalidSettings,
+    text="{given!r} is not a place to reset to: use last, initial, the seq of a checkpoint"
+    " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z",
+):
     given: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.given!r} is not a place to reset to: use last, initial, the seq of a checkpoint"
-            " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z"
-        )
 
-
-class ResetSeqTooLarge(InvalidSettings):
-    """A number is larger than the ledger can give to a checkpoint."""
-
+class ResetSeqTooLarge(
+    InvalidSettings,
+    text="{given} is not the seq of a checkpoint: the largest possible one is {limit}. `tidemark"
+    " checkpoints` lists those that exist",
+):
     given: str
     limit: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.given} is not the seq of a checkpoint: the largest possible one is"
-            f" {self.limit}. `tidemark checkpoints` lists those that exist"
-        )
 
 
 class ResetTimeTooEarly(InvalidSettings):

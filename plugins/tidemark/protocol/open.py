@@ -8,15 +8,18 @@ that does not stop it, and that a person should know, is a remark.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.model.corruption import accepted_ranges, ahead, refuse_ranges_not_due
 from tidemark.model.dead_letters import Limits
+from tidemark.model.deletions import DELETIONS_KEPT, WaitingDeletions, waiting
+from tidemark.model.errors import DeletionsMayBeGone
 from tidemark.model.facts import (
     Facts,
+    SeenAtOpen,
     backlog,
     refuse_left_topics_gone,
     refuse_not_held,
@@ -71,11 +74,10 @@ class OpenRequest:
     who: str = UNKNOWN
     """Who gave the overrides."""
     max_consecutive_resets: int | None = None
-    is_over: bool = False
-    """An earlier epoch of the run has read all that it was to read, and no member comes any more:
-    its targets are where the ledger stands, whatever has come since."""
     limits: Limits = field(default_factory=Limits)
     """Of the dead letters of each of its batches."""
+    asked_at: datetime | None = None
+    """Just before Kafka was asked, by the database's clock."""
     uuid: UUID = field(default_factory=uuid4)
 
     name: ClassVar[str] = "open"
@@ -96,7 +98,7 @@ class OpenRequest:
         refuse_other_targets(tx.state, self.targets)
         self._check_changes(tx)
         if ACCEPT_DATA_LOSS not in self.overrides:
-            self._check_losses(tx.state, known)
+            self._check_losses(tx, known)
         next_offsets = (self.facts.starts or self.facts.log_starts) | _next_offsets(known)
         refuse_ranges_not_due(tx.state.region, self.skipped_ranges, next_offsets, self.facts.ends)
 
@@ -109,7 +111,8 @@ class OpenRequest:
         """
         stuck = stuck_since(self.facts, tx.log_ends())
         is_first = not tx.partitions()
-        remarks = [*self._to_tell(tx, stuck), *self._end_broken(tx, epoch)]
+        found = self._waiting(tx, _next_offsets(self._partitions_read(tx)))
+        remarks = [*self._to_tell(tx, stuck, found), *self._end_broken(tx, epoch)]
         known = tx.partitions()
         initial = self._initial_offsets(known, is_first=is_first)
         remarks += () if is_first else _deleted_before_first_read(initial)
@@ -118,17 +121,27 @@ class OpenRequest:
         if self.fit_tables:
             self.fit_tables(tx)
         stand = _next_offsets(known) | initial
-        facts = self._ending_at(stand) if self.is_over else self.facts
-        tx.write_run(epoch, self._new_run(self._backlog(stand, facts.ends), remarks))
-        tx.write_target_offsets(epoch, facts, stuck)
+        accepted = frozenset(one.span.topic_partition for one in found if self._accepts(one))
+        left = self._deletions_seconds(self._waiting(tx, stand))
+        tx.write_run(epoch, self._new_run(self._backlog(stand, self.facts.ends), remarks, left))
+        tx.write_target_offsets(epoch, self.facts, SeenAtOpen(stuck, accepted))
 
-    def _to_tell(self, tx: Settling, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
+    def _to_tell(
+        self,
+        tx: Settling,
+        stuck: Mapping[TopicPartition, datetime],
+        found: Iterable[WaitingDeletions],
+    ) -> Iterator[str]:
         """What does not stop the open, and a person should know."""
         yield from self.spent()
         yield from self.remarks
         yield from _restored(tx.state, self.mirrored)
         yield from (f"accepted: {one}" for one in self._changes(tx))
         yield from _hanging(self.facts, stuck)
+        yield from (
+            _waited_for(one, is_accepted=self._accepts(one)) for one in found if one.is_long
+        )
+        yield from _deletions_unknown(self.facts)
 
     def _end_broken(self, tx: Settling, epoch: int) -> list[str]:
         """End the histories that an accepted loss broke; name each."""
@@ -142,12 +155,7 @@ class OpenRequest:
         positions = self.facts.starts if is_first else self.facts.log_starts
         return {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
 
-    def _ending_at(self, stand: Offsets) -> Facts:
-        """Kafka's facts, with no log that ends behind where the ledger stands."""
-        ends = {tp: min(end, stand[tp]) for tp, end in self.facts.ends.items()}
-        return replace(self.facts, ends=ends)
-
-    def _new_run(self, backlog: int, remarks: Iterable[str]) -> NewRun:
+    def _new_run(self, backlog: int, remarks: Iterable[str], left: float | None) -> NewRun:
         return NewRun(
             run_id=self.run_id,
             uuid=self.uuid,
@@ -157,6 +165,8 @@ class OpenRequest:
             who=self.who,
             backlog=backlog,
             remarks=tuple(remarks),
+            asked_at=self.asked_at,
+            deletions_seconds=left,
         )
 
     @property
@@ -198,17 +208,44 @@ class OpenRequest:
     def _changes(self, tx: LedgerRegion) -> Iterator[Change]:
         return changes(tx, self.fingerprint, self.targets, self.added)
 
-    def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:
-        region, facts = state.region, self.facts
+    def _check_losses(self, tx: LedgerRegion, known: Mapping[TopicPartition, Partition]) -> None:
+        state, facts = tx.state, self.facts
+        region = state.region
         refuse_left_topics_gone(region, facts)
         refuse_other_cluster(region, state.cluster_id, facts)
         topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
         refuse_other_topics(region, topic_ids, facts.topic_ids)
         refuse_not_held(region, _never_read(known, facts) | _next_offsets(known), facts)
+        waited = self._waiting(tx, _next_offsets(known))
+        if overdue := tuple(one for one in waited if one.is_overdue):
+            raise DeletionsMayBeGone(region=region, waiting=overdue)
+
+    def _waiting(self, tx: LedgerRegion, stand: Offsets) -> tuple[WaitingDeletions, ...]:
+        """Where deletions may wait; nowhere if no row depends on them."""
+        if self.facts.deletions is None:
+            return ()
+        facts = self.facts
+        return tuple(waiting(stand, facts.ends, facts.deletions_kept, tx.unread()))
+
+    def _accepts(self, found: WaitingDeletions) -> bool:
+        """Whether a person lets the run go on without these.
+
+        Nobody accepts what is overdue only since the check: the plan refuses it.
+        """
+        return found.is_overdue and ACCEPT_DATA_LOSS in self.overrides
+
+    def _deletions_seconds(self, found: Iterable[WaitingDeletions]) -> float | None:
+        """For how long what the run reads holds all deletions; None: nobody needs it to.
+
+        A person who accepts the loss lets the run go on, however long it takes.
+        """
+        if ACCEPT_DATA_LOSS in self.overrides:
+            return None
+        return min((one.seconds_left for one in found), default=None)
 
     def _backlog(self, next_offsets: Offsets, ends: Offsets) -> int:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
-        left_out = () if self.is_over else ahead(self.skipped_ranges, next_offsets)
+        left_out = ahead(self.skipped_ranges, next_offsets)
         return backlog(next_offsets, ends) - sum(span.width for span in left_out)
 
 
@@ -287,6 +324,27 @@ def _hanging(facts: Facts, stuck: Mapping[TopicPartition, datetime]) -> Iterator
             f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
             " (the client library can't ask for it)"
         )
+
+
+def _waited_for(found: WaitingDeletions, *, is_accepted: bool) -> str:
+    """Where deletions have waited long: accepted, or not too long yet."""
+    if is_accepted:
+        return f"accepted: {found}: a key that they deleted stays in the target"
+    return (
+        f"{found}. Run more often, or raise {DELETIONS_KEPT} of the topic: what waits for longer"
+        " may be gone"
+    )
+
+
+def _deletions_unknown(facts: Facts) -> Iterator[str]:
+    """Each topic of which it is not known how long it keeps deletions."""
+    for topic in sorted({tp.topic for tp in facts.ends} - (facts.deletions or {}).keys()):
+        if facts.deletions is not None:
+            yield (
+                f"topic {topic}: whether compaction took deletions before they were read is not"
+                f" known, for its settings may not be asked for: grant the ACL DescribeConfigs on"
+                f" it, and see that {DELETIONS_KEPT} is longer than any pause of the runs"
+            )
 
 
 def _never_read(known: Mapping[TopicPartition, Partition], facts: Facts) -> Offsets:

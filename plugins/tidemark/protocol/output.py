@@ -41,8 +41,7 @@ class Tails(NamedTuple):
     """What the ends of the topics hold."""
 
     held: int | None
-    """The newest batch of the region in the topics. None: there is none; or others have sent too
-    much to find out, and output.resume_after says it."""
+    """The newest batch of the region in the topics; None: they hold none of its records."""
 
 
 class Seen(NamedTuple):
@@ -51,8 +50,14 @@ class Seen(NamedTuple):
     marks: Collection[Sent]
     """What the metadata of the group's offsets says: one and the same on all partitions."""
     seqs: SentSeqs
-    tails: Tails | None = None
-    """None: they were not read, for the metadata tells what was sent."""
+    tails: Tails | OutputTailsUnread | None = None
+    """The error: others have sent too much to read them. None: nobody had to read them, for the
+    metadata tells what was sent."""
+
+    @property
+    def held(self) -> int | None:
+        """The newest batch of the region that was found in the topics; None: none was found."""
+        return self.tails.held if isinstance(self.tails, Tails) else None
 
     def newest_mark(self, snapshot: Snapshot) -> Sent | None:
         """The one batch of this ledger that is named, if it is no older than what is known."""
@@ -73,7 +78,6 @@ def find_sent(
     would end meanwhile.
 
     Raises:
-        Refused: they hold too much of others, and nobody has told.
         Fenced: a newer writer has sent while the topics were read.
     """
     seen = Seen(ask(), seqs)
@@ -81,17 +85,16 @@ def find_sent(
         mark = seen.newest_mark(snapshot)
     if mark and mark.seq >= seqs.begun:
         return seen
+    tails: Tails | OutputTailsUnread
     try:
-        held = output.newest_seq(region)
-    except OutputTailsUnread:
+        tails = Tails(output.newest_seq(region))
+    except OutputTailsUnread as unread:
         if mark:
             return seen  # a crash is likelier than a crash and offsets lost after it
-        if output.resume_after is None:
-            raise
-        held = None
+        tails = unread
     if {*ask()} != {*seen.marks}:
         raise MirrorOvertaken(region=region)
-    return seen._replace(tails=Tails(held))
+    return seen._replace(tails=tails)
 
 
 def begin(
@@ -107,17 +110,19 @@ def begin(
     published anything and the topics hold nothing of it; or a person says where.
 
     Raises:
-        Refused: it is not known, or no batch of this ledger; the text says what to set.
+        Refused: it is not known, or no batch of this ledger, or the topics could not be read; the
+            text says what to set.
         Fenced: the ledger knew the mark when the topics were looked at, and does not now.
     """
-    mark, marks, tails = seen.newest_mark(snapshot), seen.marks, seen.tails
-    if mark and (tails is None or (tails.held or 0) <= mark.seq):
+    mark, marks, held = seen.newest_mark(snapshot), seen.marks, seen.held
+    if mark and (held or 0) <= mark.seq:
         return mark
-    if tails is None:
+    if seen.tails is None:
         raise MirrorOvertaken(region=region)
-    held = tails.held
     if output.resume_after is not None:
         return _resumed(region, output, snapshot, held)
+    if isinstance(seen.tails, OutputTailsUnread):
+        raise seen.tails
     if marks or held is not None:
         history = snapshot.history()
         raise OutputMarkUnknown(
@@ -132,10 +137,10 @@ def begin(
     return _first(region, output, snapshot)
 
 
-def keep_seqs(region: str, output: Output, tails: Tails | None) -> None:
+def keep_seqs(region: str, output: Output, seen: Seen) -> None:
     """Where a person has said what was sent, no batch gets a seq that consumers may have met."""
-    if tails and output.resume_after is not None:
-        output.raise_next_seq(region, max(tails.held or 0, output.resume_after))
+    if seen.tails is not None and output.resume_after is not None:
+        output.raise_next_seq(region, max(seen.held or 0, output.resume_after))
 
 
 def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) -> Sent:
@@ -241,7 +246,7 @@ def due(
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
         sent = begin(region, output, snapshot, seen)
-        keep_seqs(region, output, seen.tails)
+        keep_seqs(region, output, seen)
         unsent = snapshot.unsent(sent) if at is None else ()
         chosen = fitting(unsent, output.max_rows)
         is_all = len(chosen) == len(unsent)

@@ -1,22 +1,27 @@
 """Plan: which spans the next batch has.
 
   3 plan        Kafka's facts first, then one ledger transaction under region lock and epoch: share
-                max_records, write batch + spans. A batch begins where the one before it ends; at
-                most `in_flight` of them are unpublished
+                as many records as bounds and time allow, write batch + spans. A batch begins where
+                the one before it ends; at most `in_flight` of them are unpublished
 
 If it crashes: before COMMIT nothing is planned; after it the plan stands for the epoch, and the
 next epoch discards it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidemark import failpoints
 from tidemark.model.batch import Batch
 from tidemark.model.corruption import reached, stopped
-from tidemark.model.facts import Facts, refuse_not_held, refuse_other_topics
+from tidemark.model.deletions import waiting
+from tidemark.model.errors import DeletionsMayBeGone
+from tidemark.model.facts import Facts, backlog, refuse_not_held, refuse_other_topics
 from tidemark.model.offsets import Offsets, Span
-from tidemark.model.plan import SLOW_START, Bounds, fit, plan, slow_start
+from tidemark.model.plan import SLOW_START, BatchRoom, BatchSize, BatchSizes, Bounds, fit, plan
 from tidemark.protocol.ports import Deciding, Ledger
+
+Planned = tuple[tuple[Span, ...], BatchSize]
+"""The spans of a batch, and why they are no more."""
 
 
 def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[Batch, ...]:
@@ -32,11 +37,13 @@ def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[B
     failpoints.hit("plan.before")
     with ledger.deciding(region, epoch, "plan") as tx:
         batches = tx.unpublished_batches()
-        spans = _next_spans(tx, batches)
-        if not spans:
+        planned = _next_spans(tx, batches)
+        if planned is None:
             return batches
+        spans, size = planned
         refuse_not_held(region, {span.topic_partition: span.start for span in spans}, facts)
-        batch = tx.write_batch(spans)
+        refuse_late(tx, region, spans)
+        batch = tx.write_batch(spans, size)
         refuse_other_topics(
             region, ((p.span.topic, p.topic_id) for p in batch.spans), facts.topic_ids
         )
@@ -45,14 +52,30 @@ def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[B
     return (*batches, batch)
 
 
-def _next_spans(tx: Deciding, batches: Sequence[Batch]) -> tuple[Span, ...]:
-    """The spans of the next batch; none if it must wait, or the run plans no more."""
+def refuse_late(tx: Deciding, region: str, spans: Iterable[Span]) -> None:
+    """Refuse spans where a run took so long that compaction may have taken deletions.
+
+    Before they are read, and after: a batch that is planned in time may be read much later.
+
+    Raises:
+        DataLost: names the ranges.
+    """
+    if not tx.deletions_are_due():
+        return
+    begin = {span.topic_partition: span.start for span in spans}
+    found = waiting(begin, tx.target_offsets(), lambda _: None, tx.unread())
+    if late := tuple(one for one in found if one.is_overdue):
+        raise DeletionsMayBeGone(region=region, waiting=late)
+
+
+def _next_spans(tx: Deciding, batches: Sequence[Batch]) -> Planned | None:
+    """The next batch; None if it must wait, or the run plans no more."""
     bounds = tx.bounds()
     if batches and len(batches) >= _in_flight(tx, bounds):
-        return ()
+        return None
     if bound := tx.bound_reached():
         tx.write_bound(bound)
-        return ()
+        return None
     return _share(tx, bounds, _planned(tx, batches))
 
 
@@ -72,15 +95,18 @@ def _planned(tx: Deciding, batches: Sequence[Batch]) -> Offsets:
     return tx.next_offsets() | ends
 
 
-def _share(tx: Deciding, bounds: Bounds, begin: Offsets) -> tuple[Span, ...]:
-    """The spans that begin there; a corrupt range is passed where one would begin at its start."""
+def _share(tx: Deciding, bounds: Bounds, begin: Offsets) -> Planned | None:
+    """What begins there, if anything is left; a corrupt range is passed where it would begin."""
     accepted = tx.accepted_corrupt()
     for span in reached(accepted, begin):
         tx.pass_over(span)
         begin[span.topic_partition] = span.end
     targets = stopped(tx.target_offsets(), begin, accepted)
-    most = slow_start(bounds.max_records, tx.batches_since_reset())
+    sizes = BatchSizes() if bounds.seconds is None else tx.newest_sizes()
+    room = BatchRoom.of(bounds, sizes, tx.batches_since_reset())
     if bounds.max_bytes is None:
-        return plan(begin, targets, most, tx.next_seq)
-    weights = tx.bytes_per_offset()
-    return fit(begin, targets, most, tx.next_seq, weights, bounds.max_bytes)
+        spans = plan(begin, targets, room.offsets, tx.next_seq)
+    else:
+        weights = tx.bytes_per_offset()
+        spans = fit(begin, targets, room.offsets, tx.next_seq, weights, bounds.max_bytes)
+    return (spans, room.size(spans, backlog(begin, targets))) if spans else None

@@ -3,9 +3,9 @@
   3 plan        see plan.py
   4 drain       outside: one job reads exactly the planned spans
   5 stage       outside: rows, dead letters and read counts lie in the batch's own staging tables
-  6 contribute  one ledger transaction: claim all spans or none; and if no span is left unclaimed,
-    + publish   and no lower batch unpublished, publish in the same transaction. COMMIT is the
-                commit point
+  6 contribute  one ledger transaction: claim all spans or none, none if they were read so late that
+    + publish   deletions may be gone; and if no span is left unclaimed, and no lower batch
+                unpublished, publish in the same transaction. COMMIT is the commit point
   7 mirror      see mirror.py
 
 Publish makes a complete batch visible, in the order of the batches: move rows and dead letters,
@@ -29,12 +29,12 @@ from tidemark.errors import OutcomeUnknown, StagingLost
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.protocol.errors import (
-    BatchDied,
     BatchNotNextHead,
     ClaimedRowsLost,
     OwnRowsLost,
     SpanAlreadyClaimed,
 )
+from tidemark.protocol.plan import refuse_late
 from tidemark.protocol.ports import Deciding, Ledger, StagedRows
 
 
@@ -44,6 +44,8 @@ class Result(StrEnum):
     published = "published"
     contributed = "contributed"
     refused = "refused"
+    lost = "lost"
+    """The batch is not planned, though its epoch stands: Postgres has lost the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ def contribute_and_publish(
 
     Raises:
         Fenced: the epoch has passed.
+        DataLost: compaction may have taken deletions of these spans before they were read.
         StagingLost: what this member has staged is not all there; nothing is claimed, and it may
             drain its spans again.
         ClaimsLost: staged rows of spans that were claimed earlier are not all there; nobody
@@ -172,8 +175,9 @@ def _contribute(
         if not tx.is_unpublished(batch):
             raise SpanAlreadyClaimed(seq=batch.seq)
         tx.claim(batch, contribution)
+        refuse_late(tx, batch.region, (read.span for read in contribution.reads))
         failpoints.hit("publish.claimed")
-        is_due = tx.is_lowest(batch) and not tx.has_unclaimed(batch)
+        is_due = tx.is_due(batch)
         if not (is_due and _is_whole(batch, contribution)):
             _refuse_lost(tx, staged, batch, contribution)
         return publish(tx, staged, batch) if is_due else Outcome(Result.contributed)
@@ -214,4 +218,14 @@ def _look_up(
             # Definitely not committed: the lock was free and the contribution is not there.
             return _contribute(ledger, staged, batch, contribution)
         case _:
-            raise BatchDied(region=batch.region, seq=batch.seq)
+            return _look_for_epoch(ledger, batch)
+
+
+def _look_for_epoch(ledger: Ledger, batch: Batch) -> Outcome:
+    """A newer epoch has discarded the batch; or else a fail-over took its plan back.
+
+    Raises:
+        Fenced: the epoch has passed.
+    """
+    with ledger.deciding(batch.region, batch.epoch, "publish"):
+        return Outcome(Result.lost)

@@ -21,17 +21,15 @@ class Removal:
         """Rows of all targets."""
         return sum(self.rows.values())
 
-    def refuse_difference(self, region: str, found: "Removal", seq: int | None = None) -> None:
+    def refuse_difference(self, region: str, found: "Removal") -> None:
         """Refuse to remove anything but exactly what was published, of each target.
-
-        `seq` is of the batch that is replayed; None where the region is rewound.
 
         Raises:
             Refused: rows or dead letters are missing, or there are more; with the numbers.
         """
         if replace(found, rows=Counter(found.rows)) == replace(self, rows=Counter(self.rows)):
             return
-        raise RemovalDiffers(region=region, seq=seq, published=self, found=found)
+        raise RemovalDiffers(region=region, published=self, found=found)
 
     def __str__(self) -> str:
         rows = (f"{count} rows{f' of {name}' * bool(name)}" for name, count in self.rows.items())

@@ -1,26 +1,14 @@
-"""Replay, exactly once: dead letters become rows where they can, or one batch is read again.
+"""Replay, exactly once: dead letters become rows where they can.
 
   1 fence    settle.py, as a reset: epoch+1, everything unpublished is discarded, Kafka mirrored
-  2 plan     one ledger transaction under that epoch
-  3 drain    outside: one job
-  4 publish  one ledger transaction; its COMMIT is the commit point
-No partition moves.
-
-Dead letters:
-  2 those that are not replayed are chosen; a batch of kind replay is written that follows the head
-  3 the chosen records are read as the ledger keeps them
-  4 rows move, what failed again stays with its new reason, each of the others is marked by
-    compare-and-set, the head advances
-The merged checkpoint of the new head is that of the one before. A rewind past the batch removes
-its rows and its marks.
-
-One batch again:
-  2 the batch is there and whole; an unpublished batch of kind again keeps the place of what will
-    be staged
-  3 its spans are read from Kafka; records that a replay has made rows of are set aside
-  4 rows and dead letters go, as many as the ledger says; the new ones come in their place, under
-    the same seq; the unpublished batch goes
-No checkpoint comes or goes. A rewind past the batch removes its rows as ever.
+  2 plan     one ledger transaction under that epoch: those that are not replayed are chosen; a
+             batch of kind replay is written that follows the head
+  3 drain    outside, one job: the chosen records are read as the ledger keeps them
+  4 publish  one ledger transaction; its COMMIT is the commit point: rows move, what failed again
+             stays with its new reason, each of the others is marked by compare-and-set, the head
+             advances
+No partition moves: the merged checkpoint of the new head is that of the one before. A rewind past
+the batch removes its rows and its marks.
 
 | crash after      | what the next one finds                                                   |
 |------------------|---------------------------------------------------------------------------|
@@ -31,22 +19,21 @@ No checkpoint comes or goes. A rewind past the batch removes its rows as ever.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
-from tidemark.model.batch import Batch, Contribution, ReplayedBatch
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
+from tidemark.model.state import ResetKind
 from tidemark.protocol.changes import changes, refuse_other_targets
 from tidemark.protocol.errors import (
     BatchDied,
     BatchNotNextHead,
-    BatchReplayEnded,
     ChangedBeforeReplay,
     DeadLettersUnread,
 )
 from tidemark.protocol.ports import Ledger, ReplayedRows, Settling
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest
 
 
@@ -58,6 +45,8 @@ class ReplayRequest(ResetRequest):
     """Tables that the rows go to, by their names."""
     fingerprint: Mapping[str, Any] = field(default_factory=dict)
     """What the replayed rows will be made with."""
+
+    kind: ClassVar[ResetKind] = "replay"
 
     def check(self, tx: Settling) -> None:
         """Stop where another epoch came, or rows would be made with other settings.
@@ -133,59 +122,3 @@ def _refuse_unread(batch: Batch, contribution: Contribution, chosen: int) -> Non
     read = sum(one.records for one in contribution.reads)
     if read != chosen:
         raise DeadLettersUnread(region=batch.region, seq=batch.seq, chosen=chosen, read=read)
-
-
-def plan_batch_replay(ledger: Ledger, region: str, epoch: int, seq: int) -> Batch:
-    """The published batch, to be staged under a seq of its own.
-
-    Raises:
-        Fenced: the epoch has passed.
-        Refused: it can't be read again; see the ledger.
-    """
-    failpoints.hit("again.before")
-    with ledger.deciding(region, epoch, "plan") as tx:
-        return tx.write_batch_replay(seq)
-
-
-def publish_batch_replay(
-    ledger: Ledger,
-    staged: ReplayedRows,
-    batch: Batch,
-    contribution: Contribution,
-) -> ReplayedBatch:
-    """The batch's rows and dead letters are those that were staged.
-
-    If it crashes: before COMMIT nothing of it stands. A COMMIT without an answer is looked up.
-
-    Raises:
-        Fenced: the epoch has passed, or what was planned died with it.
-        Refused: not exactly what the ledger published is there.
-        StagingLost: what is staged is not what was contributed.
-        TargetRefused: a constraint of the target refuses a row, or keeps one.
-    """
-    failpoints.hit("again.staged")
-    try:
-        return _publish_batch_replay(ledger, staged, batch, contribution)
-    except OutcomeUnknown:
-        found = ledger.batch_replay_outcome(batch)
-        return found or _publish_batch_replay(ledger, staged, batch, contribution)
-
-
-def _publish_batch_replay(
-    ledger: Ledger,
-    staged: ReplayedRows,
-    batch: Batch,
-    contribution: Contribution,
-) -> ReplayedBatch:
-    with ledger.deciding(batch.region, batch.epoch, "again") as tx:
-        if tx.free_staged_seq(batch) != 1:
-            raise BatchReplayEnded(region=batch.region, seq=batch.seq)
-        published = tx.published_of(batch)
-        removed = Removal(staged.remove_batch(tx, batch), tx.remove_dead_letters(batch))
-        published.refuse_difference(batch.region, removed, batch.seq)
-        tx.replace_contribution(batch, contribution)
-        moved = staged.move_rows(tx, batch, None)
-        staged_again = staged.replace_dead_letters(tx, batch)
-        failpoints.hit("again.moved")
-        dead_letters = tx.publish_batch_replay(batch, moved, staged_again)
-        return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

@@ -9,16 +9,15 @@ from uuid import UUID, uuid4
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.plan import MAX_BIGINT
-from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset, ResetKind
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.errors import (
     AlreadyReset,
+    LookedTooEarly,
     NothingLeftToReset,
     ResetPlaceMalformed,
     ResetSeqTooLarge,
     ResetTimeTooEarly,
-    RewindLookedTooEarly,
-    WithholdLookedTooEarly,
 )
 from tidemark.protocol.ports import Settling
 
@@ -49,6 +48,8 @@ class ResetRequest(_Request):
     is_cancelled: bool = False
     """A person has ended the run, so it is none that failed: it is not counted among these."""
 
+    kind: ClassVar[ResetKind] = "reset"
+
     def check(self, tx: Settling) -> None:
         """Do nothing where another epoch holds the region."""
         _refuse_to_repeat(tx, self.request_id)
@@ -60,6 +61,7 @@ class ResetRequest(_Request):
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row."""
         row = NewReset(
+            self.kind,
             self.who,
             self.why,
             self.uuid,
@@ -90,8 +92,8 @@ class RewindRequest(_Request):
         """Refuse what cannot be undone or read again, before anyone is fenced."""
         _refuse_to_repeat(tx, self.request_id)
         if tx.state.epoch != self.epoch:
-            raise RewindLookedTooEarly(
-                region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
+            raise LookedTooEarly(
+                region=tx.state.region, act="rewind", epoch=self.epoch, now_at=tx.state.epoch
             )
         refuse_other_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
@@ -100,6 +102,7 @@ class RewindRequest(_Request):
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""
         row = NewReset(
+            "rewind",
             self.who,
             self.why,
             self.uuid,
@@ -123,13 +126,13 @@ class WithholdRequest(_Request):
     def check(self, tx: Settling) -> None:
         """What was looked at is so still."""
         if tx.state.epoch != self.epoch:
-            raise WithholdLookedTooEarly(
-                region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
+            raise LookedTooEarly(
+                region=tx.state.region, act="withholding", epoch=self.epoch, now_at=tx.state.epoch
             )
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row of a reset, as started: the second transaction finishes it."""
-        row = NewReset(self.who, self.why, self.uuid, overrides=("withhold",))
+        row = NewReset("withhold", self.who, self.why, self.uuid)
         tx.write_reset(epoch, row, discarded)
 
 

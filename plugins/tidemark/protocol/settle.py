@@ -18,7 +18,7 @@ from tidemark.errors import (
     TidemarkError,
 )
 from tidemark.model.overrides import ACCEPT_CHANGES
-from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen, WithholdOvertaken
+from tidemark.protocol.errors import SettleDidNotHappen, SettleOvertaken
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.ports import Group, Ledger, PublishedRows
@@ -92,7 +92,7 @@ def rewind(
         Superseded: another open or reset came between 1 and 3; nothing was removed.
         TargetRefused: the target keeps its rows, or is another table.
     """
-    with finishing(ledger, region, request, RewindOvertaken):
+    with finishing(ledger, region, request, "removed"):
         settled = settle(ledger, group, region, request)
         _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
     failpoints.hit("rewind.done")
@@ -104,13 +104,13 @@ def finishing(
     ledger: Ledger,
     region: str,
     request: RewindRequest | WithholdRequest,
-    overtaken: type[RewindOvertaken | WithholdOvertaken],
+    done: str,
 ) -> Iterator[None]:
     """Whoever is fenced within was overtaken; a COMMIT without an answer is looked up."""
     try:
         yield
     except Fenced as error:
-        raise overtaken(region=region) from error
+        raise SettleOvertaken(region=region, done=done) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":
             raise SettleDidNotHappen(region=region, cause=str(error)) from error

@@ -14,7 +14,6 @@ from tidemark import failpoints
 from tidemark.model.offsets import without
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
-    WithholdOvertaken,
     WithholdSentUnknown,
 )
 from tidemark.protocol.mirror import mirror
@@ -32,7 +31,7 @@ def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest
             and the text says which: this one is withheld then.
         Superseded: another open or reset came before 2; nothing was withheld.
     """
-    with finishing(ledger, region, request, WithholdOvertaken):
+    with finishing(ledger, region, request, "withheld"):
         settled = settle(ledger, group, region, request)
         _withhold(ledger, group, region, settled.epoch, request)
     failpoints.hit("withhold.done")

@@ -17,7 +17,8 @@ from tidemark.runs._publisher import Publisher, Turn, may_plan
 from tidemark.runs._stall import KafkaFacts, StallDetector
 from tidemark.runs._watch import Display, watched
 from tidemark.runs._work import Otherwise, Work, next_step, own_work
-from tidemark.tracing.traced import EndedStep, begun, record, remembered, traced
+from tidemark.tracing.step import EndedStep
+from tidemark.tracing.traced import begun, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.runs._stager import Stager
@@ -98,7 +99,8 @@ class Drain:
             Fenced: the run's epoch has passed.
             NoProgress, Unreachable: see `StallDetector.progress`.
         """
-        progress = self._stall.progress()
+        is_contributing = self._publisher.in_hand is not None
+        progress = self._stall.progress(is_contributing=is_contributing)
         if progress.epoch != self._run.epoch:
             raise self._run.fenced()
         return progress.is_done

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import Fenced, TidemarkError
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.output import Parts
 from tidemark.runs.errors import MemberFenced
@@ -67,6 +69,10 @@ class MemberRun:
             log.warning("epoch unknown: %s", error)
             return False
 
-    def fenced(self) -> MemberFenced:
-        """The error of a member whose epoch has passed."""
+    def fenced(self) -> Fenced:
+        """The error of a member whose epoch has passed, or was lost by Postgres."""
+        with suppress(TidemarkError):
+            found = self.ledger.epoch(self.region)
+            if found is not None and found < self.epoch:
+                return EpochHasPassed(region=self.region, epoch=self.epoch, found=found)
         return MemberFenced(region=self.region, epoch=self.epoch)

@@ -25,7 +25,8 @@ from tidemark.runs._member_run import MemberRun
 from tidemark.runs._stall import Patience, StallDetector
 from tidemark.runs._work import InHand
 from tidemark.runs.retire import retire
-from tidemark.tracing.traced import Attributes, Step, ending, record, remembered, traced
+from tidemark.tracing.step import Attributes, Step
+from tidemark.tracing.traced import ending, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.staging.target_writer import TargetWriters
@@ -151,6 +152,7 @@ class Publisher:
             TidemarkError: see `contribute_and_publish`; of this one or of the one before.
         """
         self.wait()
+        self._stall.renew()
         if self._run.in_flight == 1:
             self._contribute(target_writers, batch, contribution, step)
             return
@@ -165,6 +167,7 @@ class Publisher:
         outcomes = self._publish_complete(target_writers)
         if outcomes:
             self.mirror()
+            self._stall.renew()
         return bool(outcomes)
 
     def wait(self) -> bool:
@@ -208,6 +211,12 @@ class Publisher:
             self._stall.renew()
             if outcome.result is Result.published:
                 self._report(outcome, began)
+            elif outcome.result is Result.lost:
+                log.warning(
+                    "batch %s: Postgres has lost its plan, as in a fail-over; its records are"
+                    " planned again",
+                    batch.seq,
+                )
             else:
                 log.info("batch %s: contribution %s", batch.seq, outcome.result)
             followed = self._publish_complete(target_writers) if self._run.in_flight > 1 else []
@@ -215,6 +224,7 @@ class Publisher:
                 self.mirror()
             if self._run.in_flight > 1:
                 self._prepare_next()
+            self._stall.renew()
 
     def _publish_complete(self, target_writers: "TargetWriters") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""

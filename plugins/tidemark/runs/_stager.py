@@ -4,6 +4,7 @@ Partitions that went to another member while the job read them are not staged by
 """
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -12,12 +13,11 @@ from tidemark import failpoints
 from tidemark.errors import JobFailed, TidemarkError
 from tidemark.kafka.member import Member
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
-from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
-from tidemark.postgres.transaction import transaction
+from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.runs._member_run import MemberRun
 from tidemark.runs.job import JobExecutor
-from tidemark.staging.tables import complete_reads
+from tidemark.staging.tables import whole_reads
 from tidemark.tracing.traced import traced
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ class Stager:
         self._run = run
         self.executor = job.executor
         self.target_writers = job.target_writers
-        self._made: set[int] = set()
+        self.newest_made = 0
+        """The newest batch whose staging tables it has made; 0: none. They may be gone since."""
         self.active_read = ActiveRead(run.member, job.executor)
 
     def staged(self, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
@@ -77,11 +78,13 @@ class Stager:
         Where the batch was published meanwhile, its staging may be gone under the job.
         """
         self.make_tables(batch)
+        began = time.monotonic()
         try:
             winners = self._run_job(batch, spans)
             if winners is None:
                 return None
-            return Contribution.of(self._run.number, self._complete_reads(batch, spans), winners)
+            reads = self._complete_reads(batch, spans, winners)
+            return Contribution.of(self._run.number, reads, winners, time.monotonic() - began)
         except TidemarkError as error:
             is_current = batch.seq in self._run.ledger.unpublished_seqs(batch.region)
             if is_current or self._run.is_fenced():
@@ -89,21 +92,18 @@ class Stager:
             log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
             return None
 
-    @property
-    def newest_made(self) -> int:
-        """The newest batch whose staging tables it has made; 0: none."""
-        return max(self._made, default=0)
-
     def make_tables(self, batch: Batch) -> None:
         """The batch's staging tables are there.
 
-        Under the epoch: a zombie makes no tables that nobody would retire.
+        Under the epoch: a zombie makes no tables that nobody would retire. They are looked for each
+        time, for a fail-over may have taken them back, and given their seq to another plan.
         """
-        if batch.seq in self._made:
-            return
+        self.newest_made = max(self.newest_made, batch.seq)
+        with autocommit(self._run.ledger.engine) as cursor:
+            if self.target_writers.staging_fits(cursor, batch):
+                return
         with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
             self.target_writers.create_staging(tx.cursor, batch, self._run.writer)
-        self._made.add(batch.seq)
 
     def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
         """The winners; None if partitions went to another member meanwhile and the job was ended.
@@ -121,9 +121,11 @@ class Stager:
             log.info("job ended: %s went to another member", in_ranges(lost))
             return None
 
-    def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
-        with traced("stage"), transaction(self._run.ledger.engine, "reads") as cursor:
-            reads = complete_reads(cursor, batch.staging, self._run.number, spans)
-        refuse_unread(batch, spans, reads, self._run.transform)
+    def _complete_reads(
+        self, batch: Batch, spans: Sequence[Span], winners: Sequence[Attempt]
+    ) -> tuple[SpanRead, ...]:
+        run = self._run
+        with traced("stage"), transaction(run.ledger.engine, "reads") as cursor:
+            reads = whole_reads(cursor, batch, run.number, spans, winners, run.transform)
         failpoints.hit("drain.staged")
         return reads

@@ -81,12 +81,25 @@ class Waiting:
     spans: tuple[Span, ...]
 
 
+@dataclass(slots=True)
+class _Look:
+    """How far the run is, who holds what waits for a claim, and how much is staged of it."""
+
+    progress: Progress
+    holders: tuple[str, ...]
+    since: float
+    """When these holders were first seen, by the detector's clock."""
+    staged_bytes: int
+
+
 class StallDetector:
     """How long nothing has moved in a run, and what to say when that is too long.
 
-    Progress is what the ledger shows: a plan, a claim, a publish, a batch that was sent. An outage
+    Progress is what the ledger shows: a plan, a claim, a publish, a batch that was sent; and what a
+    job has staged since the last look, for a batch may be large and its transform slow. An outage
     of Kafka, a job that a rebalance ended and a transaction that decides are excuses, see
-    `Patience`. The claims of a publish show at its COMMIT alone, which may come late.
+    `Patience`. The claims of a publish show at its COMMIT alone, which may come late. To the member
+    itself its job's end is progress, and the end of its publish and mirror.
     """
 
     def __init__(self, run: MemberRun, clock: Clock) -> None:
@@ -99,8 +112,10 @@ class StallDetector:
         # While a member sends, the others see nothing move until its transaction ends; if it never
         # does, the next one begins its own then.
         self._bound = max(self._seconds, 2 * run.sending.max_seconds if run.sending else 0)
+        self._foreign_seconds = min(self._seconds, FOREIGN_SECONDS)
         self._patience = Patience(clock)
         self._judged = clock()
+        self._look: _Look | None = None
         self._outage = Outage(self._seconds, clock)
 
     def renew(self) -> None:
@@ -111,8 +126,11 @@ class StallDetector:
         """Kafka was away, or a rebalance ended the job; whether the wait begins anew for that."""
         return self._patience.excuse(EXCUSED * self._seconds)
 
-    def progress(self) -> Progress:
+    def progress(self, *, is_contributing: bool = False) -> Progress:
         """How far the run is; after a change the wait begins anew.
+
+        A member that `is_contributing` judges nobody: what would move the run is its own, and ends
+        by the time-outs of its transaction. It was asked before the ledger is.
 
         Raises:
             NoProgress: nothing has changed for too long; names the spans and who holds them.
@@ -121,7 +139,10 @@ class StallDetector:
         progress = self._ledger.progress(self._region, self._epoch)
         self._patience.observe(progress)
         now, waited = self._clock(), self._patience.waited
-        if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
+        # The first look is early: what is staged is compared with it, and a step may take long.
+        is_first = self._look is None or self._look.progress != progress
+        is_long = waited > (JUDGE_PAUSE if is_first else self._foreign_seconds)
+        if is_long and not is_contributing and now > self._judged + JUDGE_PAUSE:
             self._judged = now
             self._judge(progress, waited)
         return progress
@@ -136,7 +157,9 @@ class StallDetector:
             return
         in_the_way = [one for one in holders if partitions & set(one.partitions)]
         strangers = [one for one in in_the_way if not self._is_ours(one)]
-        is_too_long = bool(strangers) or waited > self._bound
+        is_staging = self._is_staging(progress, tuple(map(str, in_the_way)))
+        is_theirs = bool(strangers) and waited > self._foreign_seconds
+        is_too_long = is_theirs or (waited > self._bound and not is_staging)
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
             raise RunStalled(
                 region=self._region,
@@ -147,6 +170,25 @@ class StallDetector:
                 group=self._group.group_id,
                 holders=tuple(strangers or in_the_way),
             )
+
+    def _is_staging(self, progress: Progress, holders: tuple[str, ...]) -> bool:
+        """Whether more is staged than at the last look, so that the wait has begun anew.
+
+        The first look tells nothing. What the same holders stage for no_progress_seconds is
+        progress. What others staged meanwhile is an excuse: a rebalance leaves in the table what
+        it cut off, and partitions that go to and fro must not hold a run for ever. It is asked
+        while nobody has the region's lock: what drops a table has it, or waits briefly.
+        """
+        staged = self._ledger.staged_bytes(self._region, progress.unpublished_seqs)
+        before, now = self._look, self._clock()
+        since = before.since if before is not None and before.holders == holders else now
+        self._look = _Look(progress, holders, since, staged)
+        if before is None or before.progress != progress or staged <= before.staged_bytes:
+            return False
+        if now - since < self._seconds:
+            return self.excuse()
+        self.renew()
+        return True
 
     def _is_being_decided(self) -> bool:
         """Somebody has the region's lock and works: nobody else can move meanwhile."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span, TopicPartition
-from tidemark.tracing.traced import Attributes
+from tidemark.tracing.step import Attributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,11 @@ from tidemark.kafka.description import Holder
 from tidemark.model.offsets import Offsets, Span, TopicPartition, offsets_text, spans_in_ranges
 
 
-class ConnectionUnreachable(Unreachable):
+class ConnectionUnreachable(Unreachable, text="{cause} [{place}]"):
     """A server did not answer; its connection is named as well."""
 
     place: str
     cause: str
-
-    def __str__(self) -> str:
-        return f"{self.cause} [{self.place}]"
 
 
 class NewRegionHasCommits(Refused):
@@ -40,19 +37,29 @@ class NewRegionHasCommits(Refused):
         )
 
 
-class NewRegionLacksCommits(Refused):
-    """A region that never opened starts at its group's commits, and there are none."""
+class RegionInOtherLedger(
+    Refused,
+    text="region {region}: the ledger of {conn_id} does not know it, but the offsets of group"
+    " {group} were written under its epoch {epoch}, checkpoint {seq}. {conn_id} leads to another"
+    " database than the runs use, or the ledger was lost: `tidemark check` compares the"
+    " connections",
+):
+    region: str
+    group: str
+    conn_id: str
+    epoch: int
+    """The newest that the offsets name."""
+    seq: int
 
+
+class NewRegionLacksCommits(
+    Refused,
+    text="region {region}: start position is committed, but group {group} has no commit for"
+    " {partitions:list}. Commit an offset there, or set kafka.start to beginning, end or a time",
+):
     region: str
     group: str
     partitions: tuple[TopicPartition, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: start position is committed, but group {self.group} has no"
-            f" commit for {', '.join(map(str, self.partitions))}. Commit an offset there, or set"
-            " kafka.start to beginning, end or a time"
-        )
 
 
 class NewRegionCommitsTooFar(Refused):
@@ -63,7 +70,6 @@ class NewRegionCommitsTooFar(Refused):
     ends: Offsets
     """Up to where those logs can be read: an open transaction ends them."""
     committed: Offsets
-    """Their commits."""
 
     def __str__(self) -> str:
         where = ", ".join(
@@ -79,87 +85,66 @@ class NewRegionCommitsTooFar(Refused):
         )
 
 
-class RefusedWithoutSpent(Refused):
+class AnotherRunAtWork(Refused):
+    """Another run of the region is at work: members of it live, or its tasks may yet come."""
+
+    region: str
+    run_id: str
+    quiet_s: int
+    """Seconds since the ledger heard of it last."""
+    holders: tuple[str, ...]
+
+    def __str__(self) -> str:
+        signs = [*self.holders, f"the ledger heard of it {self.quiet_s} s ago"]
+        return (
+            f"region {self.region}: run {self.run_id} is at work: {'; '.join(signs)}. Wait for it,"
+            " or end it. To fence it now, take over: Take over in the DAG's form, or --take-over"
+        )
+
+
+class RefusedWithoutSpent(Refused, text="{cause}. {spent:clauses}"):
     """An open is refused, and overrides that an earlier open of its run had were left out."""
 
     cause: str
     spent: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"{self.cause}. {'; '.join(self.spent)}"
 
-
-class DataLostWithoutSpent(DataLost):
+class DataLostWithoutSpent(DataLost, text="{cause}. {spent:clauses}"):
     """An open lacks data, and overrides that an earlier open of its run had were left out."""
 
     cause: str
     spent: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"{self.cause}. {'; '.join(self.spent)}"
 
-
-class ColumnsNotKept(Refused):
-    """`schema: registry` is newer than the region's newest run, which kept no columns for it."""
-
+class ColumnsNotKept(
+    Refused,
+    text="region {region}: {section}.schema is registry, and the newest run kept no columns for"
+    " it. Start a run: it takes them from the registry",
+):
     region: str
     section: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.section}.schema is registry, and the newest run kept no"
-            " columns for it. Start a run: it takes them from the registry"
-        )
 
-
-class FieldsWithoutType(InvalidSettings):
-    """The newest schema has fields that no type of ours holds whole."""
-
+class FieldsWithoutType(
+    InvalidSettings,
+    text="{section}.schema: registry: {schema} has {names:list}, which no type holds whole."
+    " Declare the fields that you want, with their types",
+):
     section: str
     schema: str
     names: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"{self.section}.schema: registry: {self.schema} has {', '.join(self.names)}, which no"
-            " type holds whole. Declare the fields that you want, with their types"
-        )
 
-
-class RunNotOpen(RunNotDone):
-    """A member was started for a run that never opened."""
-
+class RunNotOpen(RunNotDone, text="region {region}: run {run_id} is not open; open it first"):
     region: str
     run_id: str
 
-    def __str__(self) -> str:
-        return f"region {self.region}: run {self.run_id} is not open; open it first"
 
-
-class DriverHasNoRun(InvalidSettings):
-    """A driver's environment does not name its run."""
-
-    variable: str
-
-    def __str__(self) -> str:
-        return f"{self.variable} is not set: set it to the id of the open run"
-
-
-class ExecutorsLoginMissing(InvalidSettings):
-    """The connection of Spark's tasks does not say as whom they log in."""
-
-    conn_id: str
-
-    def __str__(self) -> str:
-        return (
-            f"connection {self.conn_id!r} (executors.warehouse) has no login: the driver grants"
-            " INSERT on its staging tables to that role"
-        )
-
-
-class TasksReadOtherTopics(Refused):
-    """The Kafka that Spark's tasks read has other topics of the same names."""
-
+class TasksReadOtherTopics(
+    Refused,
+    text="region {region}: connection {conn_id!r} (executors.kafka) leads to another cluster than"
+    " {own!r}: {topics:list} has another topic id there. Let it name the brokers of {own!r}",
+):
     region: str
     conn_id: str
     """Of the tasks' Kafka."""
@@ -167,39 +152,24 @@ class TasksReadOtherTopics(Refused):
     """Of the driver's."""
     topics: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: connection {self.conn_id!r} (executors.kafka) leads to another"
-            f" cluster than {self.own!r}: {', '.join(self.topics)} has another topic id there. Let"
-            f" it name the brokers of {self.own!r}"
-        )
 
-
-class DriverHasNoSlot(InvalidSettings):
-    """A driver's environment does not say which of the run's members it is."""
-
+class DriverEnvironmentUnfit(InvalidSettings, text="{variable} is {value!r}: set it to {wanted}"):
     variable: str
     value: str
-
-    def __str__(self) -> str:
-        return f"{self.variable} is {self.value!r}: set it to the member's number, 1 or more"
+    wanted: str
 
 
-class MemberFenced(Fenced):
-    """The epoch of a member at work has passed."""
-
+class MemberFenced(
+    Fenced,
+    text="region {region}: epoch {epoch} has passed, another run or a reset took over; the job was"
+    " cancelled, and nothing of it became visible",
+):
     region: str
     epoch: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: epoch {self.epoch} has passed, another run or a reset took"
-            " over; the job was cancelled, and nothing of it became visible"
-        )
-
 
 class RunStalled(NoProgress):
-    """Spans of a run wait, and nothing was planned or claimed for too long."""
+    """Spans of a run wait, and nothing was planned, claimed or staged for too long."""
 
     region: str
     epoch: int

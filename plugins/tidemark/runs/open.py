@@ -6,34 +6,41 @@ output, on how long it has rested: Kafka forgets what was sent together with the
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from tidemark.deadline import Deadline
 from tidemark.errors import DataLost, Refused
 from tidemark.kafka.admin import offsets_kept_minutes
 from tidemark.kafka.facts import rewritten
 from tidemark.kafka.locate import confirm_corrupt
+from tidemark.kafka.retention import deletions_kept
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.regions import refuse_shared
 from tidemark.ledger.settling import Settling
 from tidemark.model.corruption import accepted_ranges, still_due
+from tidemark.model.deletions import SHARE
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
-from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
-from tidemark.model.overrides import ACCEPT_DATA_LOSS, ADOPT_GROUP
+from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+from tidemark.model.overrides import ACCEPT_DATA_LOSS, ADOPT_GROUP, TAKE_OVER
 from tidemark.model.plan import Bounds
-from tidemark.model.state import Partition, Run
+from tidemark.model.state import Partition
+from tidemark.postgres.session import encoding_of
 from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.errors import OpenOvertaken
 from tidemark.protocol.open import UNKNOWN, OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.runs.errors import (
+    AnotherRunAtWork,
     DataLostWithoutSpent,
     NewRegionCommitsTooFar,
     NewRegionHasCommits,
     NewRegionLacksCommits,
     RefusedWithoutSpent,
 )
+from tidemark.runs.refusals import refusal_kept
 from tidemark.runs.region import Region, mirror_seen, region_of, unsubscribed
 from tidemark.runs.schemas import evolved
 from tidemark.settings.endpoints import Connections
@@ -58,7 +65,9 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     """
     facts = _facts_of_logs(region, overrides)
     tops = region.broker.high_watermarks(sorted(facts.ends))
-    return replace(facts, high_watermarks=tops)
+    is_bound = region.pipeline.needs_deletions
+    deletions = deletions_kept(region.kafka, facts.topic_ids) if is_bound else None
+    return replace(facts, high_watermarks=tops, deletions=deletions)
 
 
 def _refuse_commits_beyond(region: Region, facts: Facts, committed: Offsets) -> None:
@@ -143,10 +152,6 @@ def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
             return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)
 
 
-SHARE = 2
-"""A pause of half the time that Kafka keeps offsets may be too long the next time."""
-
-
 def pause_remarks(region: Region) -> list[str]:
     """What a person should know of the pause that ends with this open; nothing if it was short."""
     if region.group.output is None:
@@ -167,6 +172,63 @@ def pause_remarks(region: Region) -> list[str]:
     ]
 
 
+def encoding_remarks(region: Region) -> list[str]:
+    """What a first run should know of the database; nothing where it takes all texts."""
+    if region.state().head_seq:
+        return []
+    with autocommit(region.ledger.engine) as cursor:
+        encoding = encoding_of(cursor)
+    if encoding == "UTF8":
+        return []
+    return [
+        f"the database has the encoding {encoding}: a record with a letter that it lacks is refused"
+        " (target.on_refused)"
+    ]
+
+
+COMMAND_LINE = "cli/"
+"""How the id of a run begins that has no tasks: see `tidemark run`."""
+
+QUEUED = timedelta(minutes=10)
+"""For so long the tasks of a DAG's run may wait for a slot or a retry, with none in the group."""
+
+STARTING = timedelta(minutes=1)
+"""For so long the one member of a `tidemark run` may start Spark before it is in the ledger."""
+
+MET = (AnotherRunAtWork, OpenOvertaken)
+"""Another run is in the region: an open that waits, and looks again, may go on."""
+
+
+def refuse_beside(region: Region, run_id: str) -> None:
+    """The region's epoch is not that of a run of another id that lives.
+
+    It lives while a member of ours holds partitions in the group, or while nobody can tell that its
+    tasks are more than late: by the ledger's times and the database's clock. Who is taken for dead
+    and lives is fenced, as ever.
+
+    Raises:
+        Refused: it lives.
+    """
+    found = region.ledger.other_run(region.name, run_id)
+    if found is None:
+        return
+    holders = tuple(
+        str(one)
+        for one in region.group.holders()
+        if one.partitions and one.number(region.name) is not None
+    )
+    patience = QUEUED
+    if found.run_id.startswith(COMMAND_LINE):
+        patience = timedelta(0) if found.members else STARTING
+    if holders or found.quiet < patience:
+        raise AnotherRunAtWork(
+            region=region.name,
+            run_id=found.run_id,
+            quiet_s=int(found.quiet.total_seconds()),
+            holders=holders,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An open run: its epoch and what there is to read, in offsets."""
@@ -185,7 +247,7 @@ def open_run(
     run_id: str,
     bounds: Bounds,
     overrides: Sequence[str] = (),
-    members_come: bool = True,
+    is_polite: bool = False,
     who: str = UNKNOWN,
 ) -> Opened:
     """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
@@ -193,52 +255,54 @@ def open_run(
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
     The ledger keeps who gave the overrides. One goes to one open: one that an earlier open of this
     run had is left out, and a remark says so. Corrupt ranges go to every open of the run until they
-    are passed.
-    Where no member comes after it, an earlier epoch of the run has done its work, or nobody does: a
-    run that is closed stays so, and one that has reached its targets is not given later ones.
+    are passed. What refuses it stands in the ledger.
+    An open fences whoever holds the region. A polite one does not fence a run of another id that
+    is at work, unless it is told to take over.
 
     Raises:
         Refused: a person must decide (the group has commits, the configuration has changed, too
-            many resets in a row); see overrides.
+            many resets in a row, another run is at work); see overrides.
+        Superseded: another open came between.
         DataLost: Kafka no longer holds what the ledger needs.
         InvalidSettings, Unreachable: a schema registry says no columns; see `evolved`.
     """
     with (
+        refusal_kept(pipeline, run_id, lambda: connections[pipeline.warehouse]),
         traced_run("open", pipeline.region, run_id) as part,
         region_of(pipeline, connections) as region,
     ):
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
-        before = None if members_come else region.ledger.run_of(region.name, run_id)
-        if before and before.state == "closed":
-            return _already_closed(region, before)
-        is_over = bool(before and region.ledger.progress(region.name, before.epoch).is_done)
-        opened, request = _requested(region, run_id, bounds, overrides)
-        pause = pause_remarks(opened)
-        settled = _settle(opened, replace(request, who=who, is_over=is_over))
-        opened.ledger.remark(opened.name, settled.epoch, pause)
+        look = partial(refuse_beside, run_id=run_id) if is_polite else None
+        opened, request = _requested(region, run_id, bounds, overrides, look)
+        remarks = [*encoding_remarks(opened), *pause_remarks(opened)]
+        settled = _settle(opened, replace(request, who=who))
+        opened.ledger.remark(opened.name, settled.epoch, remarks)
         part.tell({"tidemark.epoch": settled.epoch})
         return _opened(opened, settled.epoch)
 
 
-def _already_closed(region: Region, run: Run) -> Opened:
-    targets = region.ledger.target_offsets(region.name, run.epoch)
-    return Opened(run.epoch, 0, targets, (f"run {run.run_id} is done: nothing was opened",))
-
-
 def _requested(
-    region: Region, run_id: str, bounds: Bounds, overrides: Sequence[str]
+    region: Region,
+    run_id: str,
+    bounds: Bounds,
+    overrides: Sequence[str],
+    look: Callable[[Region], None] | None,
 ) -> tuple[Region, OpenRequest]:
     """The region with its columns in use, and the open that is asked for.
 
     The epoch is read before Kafka is asked, and registries after it: see `OpenRequest.epoch` and
-    `evolved`.
+    `evolved`. It is read before others are looked for: who opens after that look is not fenced
+    either, for the epoch is another then.
     """
     refuse_shared(region.name, region.others())
+    asked_at = region.ledger.queries.now()
     epoch = region.ledger.epoch_before(region.name)
+    given, used_up = _given(region, run_id, overrides)
+    if look and TAKE_OVER not in given:
+        look(region)
     if output := region.group.output:
         output.check()
-    given, used_up = _given(region, run_id, overrides)
     facts = opening_facts(region, given)
     state = region.ledger.region_state(region.name)
     columns = evolved(region.pipeline, region.endpoints.registries, state)
@@ -250,12 +314,44 @@ def _requested(
         open_request(region, run_id, bounds, facts, epoch),
         overrides=given,
         used_up=used_up,
+        asked_at=asked_at,
         mirrored=mirror_seen(region, offsets).mirrored,
         added=columns.added,
         fit_tables=_fit_tables(region) if columns.added else None,
-        remarks=columns.remarks,
+        remarks=(*columns.remarks, *start_remarks(region, facts)),
     )
     return region, request
+
+
+def start_remarks(region: Region, facts: Facts) -> Iterator[str]:
+    """What a person should know of where the region's first run starts."""
+    start = region.pipeline.kafka.start
+    if isinstance(start, FromTimestamp) and facts.starts:
+        yield from _of_a_time(start, facts, region.broker.offsets_at(sorted(facts.ends), 0))
+    if facts.deletions and start is StartPosition.committed:
+        yield from _of_commits(facts)
+
+
+def _of_a_time(start: FromTimestamp, facts: Facts, first_held: Offsets) -> Iterator[str]:
+    """Each partition in which no record before the time is left: some at the time may be gone."""
+    for tp, at in sorted(facts.starts.items()):
+        if facts.log_starts[tp] and at <= first_held[tp]:
+            gone = Span(*tp, 0, facts.log_starts[tp])
+            yield (
+                f"{gone}: retention took it before anybody read it, and with it records from"
+                f" {start.timestamp.isoformat()} on, perhaps. The partition begins at {at}"
+            )
+
+
+def _of_commits(facts: Facts) -> Iterator[str]:
+    """Each compacted topic that somebody has read up to a commit, nobody knows how long ago."""
+    behind = {tp.topic for tp, at in facts.starts.items() if at < facts.ends[tp]}
+    for topic in sorted(behind):
+        if facts.deletions_kept(topic) is not None:
+            yield (
+                f"topic {topic} is compacted, and how long ago the group committed is not known:"
+                " of what a table holds already, deletions may be gone that nobody has read"
+            )
 
 
 def _create(region: Region, facts: Facts) -> None:

@@ -24,12 +24,12 @@ from tidemark.protocol.mirror import differences
 from tidemark.runs._output import output_of
 from tidemark.runs.errors import (
     ConnectionUnreachable,
-    ExecutorsLoginMissing,
     TasksReadOtherTopics,
 )
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import Connections, Endpoints
+from tidemark.settings.errors import ConnectionIncomplete
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target
 
@@ -185,7 +185,12 @@ def _writer(endpoints: Endpoints) -> str | None:
     if (tasks := endpoints.executors_warehouse) is None:
         return None
     if not tasks.login:
-        raise ExecutorsLoginMissing(conn_id=tasks.conn_id)
+        raise ConnectionIncomplete(
+            conn_id=tasks.conn_id,
+            missing="login",
+            remedy="as executors.warehouse it needs one, to which the driver grants INSERT on its"
+            " staging tables",
+        )
     return tasks.login
 
 

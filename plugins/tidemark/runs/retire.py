@@ -64,7 +64,7 @@ def _done_with(engine: Engine, region: str) -> Iterator[int]:
     """
     with autocommit(engine) as cursor:
         next_seq, unpublished = _seqs_in_use(cursor, region)
-        staged = staged_batches(cursor, Staging.of(region, 0).schema, region)
+        staged = staged_batches(cursor, region)
     return (seq for seq in staged if seq < next_seq and seq not in unpublished)
 
 

@@ -99,7 +99,7 @@ def _newest(
 
     part = registered(pipeline)[section]
     registry = registry_of(registry_config(registries[part.registry or ""]))
-    is_event = section == "decode" and pipeline.decode.envelope
+    is_event = section == "decode" and pipeline.decode.is_event
     subject = subject_of(pipeline, section)
     asked = Asked("after" if is_event else None, part.message or kept)
     return newest(registry, str(part.format), subject, asked)

@@ -23,7 +23,7 @@ def writers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> TargetWr
                 target=Target.parse(settings.table, name),
                 columns=columns_of(schemas[name]),
                 refused_become_dead_letters=settings.on_refused is OnRefused.dead_letter,
-                upsert=settings.upsert,
+                upsert=pipeline.upsert_of(name),
                 adds_columns=settings.on_new_column is OnNewColumn.add,
                 ignores_columns=settings.on_new_column is OnNewColumn.ignore,
                 needed=needed_of(pipeline, name),

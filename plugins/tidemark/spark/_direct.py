@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
+from tidemark.model.errors import ReadsLost
 from tidemark.model.offsets import Span
 from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.errors import RowsNotTransformed
 from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.records import count_records
 from tidemark.spark.transform import ArrowTransform, spelled
 
 Rows = Mapping[tuple[str, int, int], int]
@@ -23,7 +25,7 @@ class Done:
     spans: tuple[Span, ...]
     attempt: Attempt
     taken: int
-    """Rows that left the reader and were dealt with."""
+    """Records whose rows left the reader and were dealt with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,23 @@ class _Counted:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             yield batch
-            self.taken += batch.num_rows
+            self.taken += count_records(batch)
+
+
+def refuse_lost_reads(batch: Batch, done: Iterable[Done], read: Rows) -> None:
+    """Every task that has returned has left a complete read of each of its spans.
+
+    Raises:
+        StagingLost: one is gone; a task records them before it returns.
+    """
+    lost = tuple(
+        span
+        for one in done
+        for span in one.spans
+        if (*span.topic_partition, one.attempt.attempt) not in read
+    )
+    if lost:
+        raise ReadsLost(region=batch.region, seq=batch.seq, spans=lost)
 
 
 def refuse_untransformed(what: str, done: Iterable[Done], read: Rows) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg2.errors
 
 from tidemark.deadline import Deadline
-from tidemark.postgres.errors import NO_ANSWER, StagingDiscarded, unreachable
+from tidemark.postgres.errors import StagingDiscarded, translated
 from tidemark.postgres.session import Connection, configure, is_idle, open_session
 
 TASK_TIMEOUTS = {
@@ -122,10 +122,11 @@ def postgres_errors() -> Iterator[None]:
     Raises:
         Unreachable: Postgres does not answer or refuses the login.
         StagingLost: a staging table is gone.
+        Refused: see `translated`.
     """
     try:
         yield
-    except NO_ANSWER as error:
-        raise unreachable(error) from error
     except psycopg2.errors.UndefinedTable as error:
         raise StagingDiscarded from error
+    except psycopg2.Error as error:
+        raise translated(error) from error

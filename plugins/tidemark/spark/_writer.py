@@ -23,6 +23,8 @@ class WriteSpec:
     schemas: Mapping[str, pa.Schema] = field(repr=False)
     """The columns of each target's rows, in order."""
     member: int
+    leaves_out: bool = False
+    """Whether a row that Postgres can't store makes a dead letter; see `copy_rows`."""
 
 
 Parts = Mapping[str, pa.RecordBatch]
@@ -32,13 +34,13 @@ Parts = Mapping[str, pa.RecordBatch]
 def stage(spec: WriteSpec, batches: Iterable[Parts], attempt: int) -> Attempt:
     """All rows of `batches` lie in staging under (member, attempt), committed; none if it fails.
 
-    Those of all targets by one COMMIT. One batch is in memory at a time. Without any row Postgres
-    is not asked.
+    Those of all targets by one COMMIT. One batch is in memory at a time, with `leaves_out` some
+    more. Without any row Postgres is not asked.
 
     Raises:
         Unreachable: Postgres does not answer.
         StagingLost: the batch was discarded and its tables are gone.
-        TargetRefused: Postgres can't hold a value.
+        TargetRefused: Postgres can't hold a value; names its record.
     """
     failpoints.hit("stage.before")
     filled = filter(None, map(_filled, batches))
@@ -61,6 +63,7 @@ def _copy(spec: WriteSpec, batches: Iterator[Parts], attempt: int) -> dict[str, 
             spec.schemas,
             member=spec.member,
             attempt=attempt,
+            leaves_out=spec.leaves_out,
         )
 
 

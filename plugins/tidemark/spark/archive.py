@@ -9,33 +9,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tidemark.spark.errors import SparkArchiveRefused
-from tidemark.spark.java_options import OPTIONS, QUICK
+from tidemark.spark.java_options import OPTIONS, QUICK, SILENT, archive
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-SILENT = "-Xlog:cds*=off"
-"""Java warns of an archive that it can't use. What else a user has it log stands."""
-
-
-def archive() -> Path:
-    """Where the archive of the installed Spark stands, if somebody has made it."""
-    return Path(sys.prefix) / "share" / "tidemark" / f"spark-{version('pyspark')}.jsa"
-
-
-def with_archive(options: str) -> str:
-    """The options of the driver's JVM, and the archive if one was made and they name none."""
-    path = archive()
-    if "-Xshare" in options or "Archive" in options or not path.exists():
-        return options
-    return f'{options} "-XX:SharedArchiveFile={path}" {SILENT}'.lstrip()
 
 
 def is_current(path: Path) -> bool:

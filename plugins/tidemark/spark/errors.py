@@ -18,98 +18,73 @@ from tidemark.model.offsets import Span, spans_in_ranges
 RowsKind = Literal["DataFrame", "pyarrow.RecordBatch"]
 """What a transform returns, by its kind."""
 
-AnswerPart = Literal["answer", "rows", "rejection"]
-"""Of what a decoder returns: all of it, its rows, or one rejection."""
-
 _NOTHING = "nothing of the batch became visible"
 
 
-class CutDeadLetterNotWhole(Refused):
-    """A dead letter keeps the beginning of its record, and Kafka does not give the rest."""
-
+class CutDeadLetterNotWhole(
+    Refused,
+    text="of the record {span.topic_partition}@{span.start} the ledger keeps only the beginning"
+    " (it has {whole_bytes} bytes, see dead_letters.max_bytes), and it can't be read again:"
+    " {found}. Nothing was published. Choose others by --partition, --reason, --since and --until,"
+    " or purge it",
+):
     span: Span
     """Of the record alone."""
     whole_bytes: int
     found: str
     """What Kafka has in its place."""
 
-    def __str__(self) -> str:
-        where = f"{self.span.topic_partition}@{self.span.start}"
-        return (
-            f"of the record {where} the ledger keeps only the beginning (it has"
-            f" {self.whole_bytes} bytes, see dead_letters.max_bytes), and it can't be read again:"
-            f" {self.found}. Nothing was published. Choose others by --partition, --reason,"
-            " --since and --until, or purge it"
-        )
 
-
-class SparkNotStarted(JobFailed):
-    """Spark did not start."""
-
+class SparkNotStarted(
+    JobFailed,
+    text="Spark did not start: {cause}. Spark's log is {log}; correct the cause, then run again",
+):
     cause: str
     log: str
     """The file that has Spark's own words."""
 
-    def __str__(self) -> str:
-        return (
-            f"Spark did not start: {self.cause}. Spark's log is {self.log}; correct the cause,"
-            " then run again"
-        )
 
-
-class SparkJobFailed(JobFailed):
+class SparkJobFailed(
+    JobFailed,
+    text="the job failed: {cause}. Correct the cause, then run again; "
+    + _NOTHING
+    + ". Spark's log is {log}",
+):
     """A job ended by what Spark, the machine or the network raised."""
 
     cause: str
     log: str
     """The file that has Spark's own words."""
 
-    def __str__(self) -> str:
-        return (
-            f"the job failed: {self.cause}. Correct the cause, then run again; {_NOTHING}."
-            f" Spark's log is {self.log}"
-        )
 
-
-class JvmEnded(JobFailed):
-    """Spark's JVM is gone: it was killed, it ran out of memory, or it crashed."""
-
+class JvmEnded(
+    JobFailed,
+    text="Spark's JVM has ended: something killed it, or the machine has no memory left; "
+    + _NOTHING
+    + ". A retry goes on where the ledger stands. Spark's log is {log}",
+):
     log: str
     """The file that has Spark's own words."""
 
-    def __str__(self) -> str:
-        return (
-            "Spark's JVM has ended: something killed it, or the machine has no memory left;"
-            f" {_NOTHING}. A retry goes on where the ledger stands. Spark's log is {self.log}"
-        )
 
-
-class SparkJobCancelled(JobFailed):
+class SparkJobCancelled(JobFailed, text="the job was cancelled; " + _NOTHING):
     """Another thread has stopped the job."""
 
-    def __str__(self) -> str:
-        return f"the job was cancelled; {_NOTHING}"
 
-
-class TaskRaised(JobFailed):
+class TaskRaised(JobFailed, text="{kind}: {cause}"):
     """Our part of a task has raised what is no error of ours."""
 
     kind: str
     """The exception's class."""
     cause: str
 
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.cause}"
 
-
-class SparkArchiveRefused(JobFailed):
-    """Spark does not start from an archive of its classes."""
-
+class SparkArchiveRefused(
+    JobFailed,
+    text="Spark does not start from the archive {path}, so it was deleted: {cause}",
+):
     path: str
     cause: str
-
-    def __str__(self) -> str:
-        return f"Spark does not start from the archive {self.path}, so it was deleted: {self.cause}"
 
 
 class SparkEnvironmentMissing(InvalidSettings):
@@ -121,7 +96,7 @@ class SparkEnvironmentMissing(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"{_named(self.connection)} has the environment {self.path}, which is not there: make"
-            f" it with `tidemark pack {self.path}`"
+            " it as docs/clusters.md says, under Python packages"
         )
 
 
@@ -140,66 +115,40 @@ class SparkSecretMissing(InvalidSettings):
         )
 
 
-class PackageNotInstalled(InvalidSettings):
-    """A package that is to be packed is not installed."""
-
-    package: str
-
-    def __str__(self) -> str:
-        return f"package {self.package} is not installed here: there is nothing to pack"
-
-
-class TransformNotFound(InvalidSettings):
-    """The module or function that the pipeline names as its transform does not exist."""
-
+class TransformNotFound(
+    InvalidSettings,
+    text="transform {transform}: {cause}; name an importable module:function (its project,"
+    " {project}, must be on PYTHONPATH)",
+):
     transform: str
     cause: str
     project: str
 
-    def __str__(self) -> str:
-        return (
-            f"transform {self.transform}: {self.cause}; name an importable module:function"
-            f" (its project, {self.project}, must be on PYTHONPATH)"
-        )
 
-
-class TransformNotImported(TransformFailed):
-    """The module of a transform raises when it is imported."""
-
+class TransformNotImported(
+    TransformFailed,
+    text="transform {transform} cannot be imported: {cause}. Correct it, then run again",
+):
     transform: str
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"transform {self.transform} cannot be imported: {self.cause}. Correct it, then run"
-            " again"
-        )
 
-
-class TransformAnnotatedTwice(InvalidSettings):
-    """A transform is annotated as one of both kinds."""
-
+class TransformAnnotatedTwice(
+    InvalidSettings,
+    text="transform {transform} is annotated with a DataFrame and with a RecordBatch: it returns"
+    " what it takes, the one or the other; correct its annotations",
+):
     transform: str
 
-    def __str__(self) -> str:
-        return (
-            f"transform {self.transform} is annotated with a DataFrame and with a RecordBatch: it"
-            " returns what it takes, the one or the other; correct its annotations"
-        )
 
-
-class TransformAnnotatedOtherwise(InvalidSettings):
-    """A transform's annotations contradict the kind that the pipeline file declares."""
-
+class TransformAnnotatedOtherwise(
+    InvalidSettings,
+    text="transform_kind is {declared}, and transform {transform} is annotated as {annotated}:"
+    " correct the setting, or the annotations",
+):
     transform: str
     declared: str
     annotated: str
-
-    def __str__(self) -> str:
-        return (
-            f"transform_kind is {self.declared}, and transform {self.transform} is annotated as"
-            f" {self.annotated}: correct the setting, or the annotations"
-        )
 
 
 class TransformRaised(TransformFailed):
@@ -247,19 +196,15 @@ _REMEDIES = {
 }
 
 
-class TransformReturnedOne(InvalidSettings):
-    """The transform returned no mapping, though there are several targets."""
-
+class TransformReturnedOne(
+    InvalidSettings,
+    text="the transform returned {returned}; with several targets it must return a dict with a"
+    " {wanted} for each of {targets:list}",
+):
     returned: str
     """The class of what it returned."""
     wanted: RowsKind
     targets: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"the transform returned {self.returned}; with several targets it must return a"
-            f" dict with a {self.wanted} for each of {', '.join(self.targets)}"
-        )
 
 
 class TransformReturnedOtherTargets(InvalidSettings):
@@ -295,44 +240,34 @@ class TransformColumnsVary(SchemaMismatch):
         )
 
 
-class TransformRowsVary(InvalidSettings):
-    """The rows of several targets have values of non-deterministic functions."""
-
+class TransformRowsVary(
+    InvalidSettings,
+    text="the transform uses non-deterministic functions (rand, uuid and the like) in the rows of"
+    " {targets:and}: Spark computes each DataFrame by itself, so what one record gets need not"
+    " agree from table to table. Derive the value from the record instead, such as from topic,"
+    " partition and offset; or write the transform as a function of pyarrow.RecordBatch"
+    " (docs/targets.md)",
+):
     targets: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            "the transform uses non-deterministic functions (rand, uuid and the like) in"
-            f" the rows of {' and '.join(self.targets)}: Spark computes each DataFrame by itself,"
-            " so what one record gets need not agree from table to table. Derive the value from the"
-            " record instead, such as from topic, partition and offset; or write the transform as a"
-            " function of pyarrow.RecordBatch (docs/targets.md)"
-        )
 
-
-class TransformCutsRows(IncompleteRead):
-    """The plan of a transform leaves rows out by their number."""
-
+class TransformCutsRows(
+    IncompleteRead,
+    text="the transform cuts its rows: {cuts:list}. A batch's offsets pass all of its records, so"
+    " those rows would be lost. Remove it from the transform; batch.max_records limits a batch,"
+    " where() picks rows",
+):
     cuts: tuple[str, ...]
     """What does it, as DataFrames call it: limit, offset, tail."""
 
-    def __str__(self) -> str:
-        return (
-            f"the transform cuts its rows: {', '.join(self.cuts)}. A batch's offsets pass all of"
-            " its records, so those rows would be lost. Remove it from the transform;"
-            " batch.max_records limits a batch, where() picks rows"
-        )
 
-
-class TransformLeftSource(IncompleteRead):
+class TransformLeftSource(
+    IncompleteRead,
+    text="the rows that the transform returns do not come from the rows that it was given: rdd,"
+    " checkpoint, collect and take break the connection, so it is not known whether all records"
+    " were read. Use DataFrame functions or mapInArrow instead",
+):
     """The rows that a transform returns do not come from those that it was given."""
-
-    def __str__(self) -> str:
-        return (
-            "the rows that the transform returns do not come from the rows that it was given:"
-            " rdd, checkpoint, collect and take break the connection, so it is not known"
-            " whether all records were read. Use DataFrame functions or mapInArrow instead"
-        )
 
 
 class RowsNotTransformed(IncompleteRead):
@@ -352,159 +287,28 @@ class RowsNotTransformed(IncompleteRead):
         )
 
 
-class OwnDecoderNotMade(InvalidSettings):
-    """There is no such decoder of the user's own, or it can't be made."""
-
+class OwnDecoderNotMade(
+    InvalidSettings,
+    text="decoder {decoder} can't be made: {cause}. Name an importable module:Class whose folder"
+    " is on PYTHONPATH (that of transforms is), which takes the declared columns and"
+    " decode.options, and has a schema",
+):
     decoder: str
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"decoder {self.decoder} can't be made: {self.cause}. Name an importable"
-            " module:Class whose folder is on PYTHONPATH (that of transforms is), which takes the"
-            " declared columns and decode.options, and has a schema"
-        )
+
+class OwnDecoderColumnsUnfit(InvalidSettings, text="decoder {decoder}: {fault}"):
+    decoder: str
+    fault: str
 
 
-class OwnDecoderHasNoColumns(InvalidSettings):
-    """A decoder of the user's own has no schema with columns."""
+class OwnDecoderWrong(
+    JobFailed, text="the decoder {decoder} {fault}. Correct it, then run again; " + _NOTHING
+):
+    """A decoder of the user's own raises, or its answer is not to be believed."""
 
     decoder: str
-
-    def __str__(self) -> str:
-        return f"decoder {self.decoder}: its schema must be a pyarrow.Schema with columns"
-
-
-class OwnDecoderNotNullable(InvalidSettings):
-    """A decoder of the user's own has columns that may not be null."""
-
-    decoder: str
-    columns: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"decoder {self.decoder}: its columns {', '.join(self.columns)} are not nullable: every"
-            " column of a decoder may be null"
-        )
-
-
-class OwnDecoderRaised(JobFailed):
-    """A decoder of the user's own raises."""
-
-    decoder: str
-    cause: str
-
-    def __str__(self) -> str:
-        return _distrusted(self.decoder, f"raised: {self.cause}")
-
-
-class OwnDecoderReturnedOther(JobFailed):
-    """What a decoder of the user's own returned, or a part of it, is of another class."""
-
-    decoder: str
-    part: AnswerPart
-    returned: str
-    """The class."""
-
-    def __str__(self) -> str:
-        match self.part:
-            case "answer":
-                return _distrusted(self.decoder, f"returned {self.returned} in place of Decoded")
-            case "rows":
-                return _distrusted(
-                    self.decoder, f"returned rows as {self.returned}, not as a RecordBatch"
-                )
-            case "rejection":
-                return _distrusted(
-                    self.decoder, f"rejected by {self.returned}, not by Rejected with an index"
-                )
-
-
-class OwnDecoderMiscounted(JobFailed):
-    """A decoder of the user's own did not name each value once, as a row or as rejected."""
-
-    decoder: str
-    given: int
-    kept: int
-    rejected: int
-
-    def __str__(self) -> str:
-        return _distrusted(
-            self.decoder,
-            f"was given {self.given} values and named {self.kept} as rows and {self.rejected}"
-            " as rejected: each must be named once, by its index",
-        )
-
-
-class OwnDecoderReordered(JobFailed):
-    """A decoder of the user's own gave rows in another order than their values."""
-
-    decoder: str
-
-    def __str__(self) -> str:
-        return _distrusted(self.decoder, "gave rows in another order than their values")
-
-
-class OwnDecoderColumnsDiffer(JobFailed):
-    """The rows of a decoder of the user's own have other columns than its schema."""
-
-    decoder: str
-    returned: str
-    """The columns, as Arrow shows a schema."""
-    told: str
-
-    def __str__(self) -> str:
-        return _distrusted(
-            self.decoder,
-            f"returned the columns\n{self.returned}\nbut its schema declares\n{self.told}",
-        )
-
-
-class OwnDecoderRowsMiscounted(JobFailed):
-    """A decoder of the user's own returned another number of rows than it named as kept."""
-
-    decoder: str
-    rows: int
-    kept: int
-
-    def __str__(self) -> str:
-        return _distrusted(
-            self.decoder, f"returned {self.rows} rows and named {self.kept} values as kept"
-        )
-
-
-class OwnDecoderRowsInvalid(JobFailed):
-    """Arrow finds the rows of a decoder of the user's own invalid."""
-
-    decoder: str
-    cause: str
-
-    def __str__(self) -> str:
-        return _distrusted(self.decoder, f"returned rows that Arrow finds invalid: {self.cause}")
-
-
-class OwnDecoderIndicesOdd(JobFailed):
-    """A decoder of the user's own named kept values by something else than whole numbers."""
-
-    decoder: str
-
-    def __str__(self) -> str:
-        return _distrusted(self.decoder, "named kept values by something else than whole numbers")
-
-
-class OwnDecoderReasonOdd(JobFailed):
-    """A decoder of the user's own rejected a value for what is not spelled as a reason."""
-
-    decoder: str
-    reason: str
-    """As Python shows it."""
-
-    def __str__(self) -> str:
-        return _distrusted(self.decoder, f"rejected for {self.reason}: a reason is like WRONG_TYPE")
-
-
-def _distrusted(decoder: str, fact: str) -> str:
-    return f"the decoder {decoder} {fact}. Correct it, then run again; {_NOTHING}"
+    fault: str
 
 
 def _failed(cause: str, *, with_empty: bool) -> str:

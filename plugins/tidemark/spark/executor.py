@@ -19,10 +19,18 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import IncompleteRead, TidemarkError
 from tidemark.model.batch import ONLY, Attempt, Batch
+from tidemark.model.errors import ReadsLost
 from tidemark.model.offsets import Span
-from tidemark.spark._direct import Direct, Done, Rows, refuse_untransformed
+from tidemark.postgres.session import Cursor
+from tidemark.spark._direct import (
+    Direct,
+    Done,
+    Rows,
+    refuse_lost_reads,
+    refuse_untransformed,
+)
 from tidemark.spark._failure import answers, failed, marked, new_token
 from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark._plans import refuse_cuts
@@ -42,7 +50,7 @@ from tidemark.spark.source import (
 )
 from tidemark.spark.specs import JobSpec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform, Transform, transform_of
-from tidemark.staging.tables import rows_read
+from tidemark.staging.tables import rows_are_staged, rows_read
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +226,8 @@ class SparkExecutor:
                     refuse_cuts(rows)
                 winners = attempts(written.collect())
                 took = consumed_rows(written)
-        refuse_unconsumed(batch, spans, self._read(batch), took)
+        with self._staging_is_whole(batch, spans, winners):
+            refuse_unconsumed(batch, spans, self._read(batch), took)
         return winners
 
     def cancel(self) -> None:
@@ -270,17 +279,43 @@ class SparkExecutor:
         tasks = pack(spans, spark.defaultParallelism)
         done = spark.parallelize(tasks, len(tasks)).map(run).collect()
         if direct.transform is not None:
-            refuse_untransformed(direct.what, done, self._read(batch))
+            read = self._read(batch)
+            refuse_lost_reads(batch, done, read)
+            refuse_untransformed(direct.what, done, read)
         return [one.attempt for one in done]
 
+    @contextmanager
+    def _staging_is_whole(
+        self, batch: Batch, spans: Sequence[Span], winners: Sequence[Attempt]
+    ) -> Iterator[None]:
+        """Inside, what the job is blamed for rests on what it has staged.
+
+        Raises:
+            StagingLost: rows are gone, so reads may be.
+        """
+        try:
+            yield
+        except IncompleteRead as error:
+            with self._looking() as cursor:
+                if rows_are_staged(cursor, batch.staging, winners):
+                    raise
+            lost = tuple(spans)
+            raise ReadsLost(region=batch.region, seq=batch.seq, spans=lost) from error
+
     def _read(self, batch: Batch) -> Rows:
+        with self._looking() as cursor:
+            return rows_read(cursor, batch.staging, self._spec.member)
+
+    @contextmanager
+    def _looking(self) -> Iterator[Cursor]:
+        """A look of the driver into staging."""
         with (
             postgres_errors(),
             task_session(self._driver) as connection,
             connection,
             connection.cursor() as cursor,
         ):
-            return rows_read(cursor, batch.staging, self._spec.member)
+            yield cursor
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

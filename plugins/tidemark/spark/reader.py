@@ -167,6 +167,8 @@ class ReadSpec:
     """Of the batch, among which the room for its dead letters is shared; 0: those that are read."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
     """Records that are not decoded, for a proof: their rows came with a replay."""
+    leaves_out: bool = False
+    """Of the rows that are made of what is read: see `WriteSpec`."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -30,21 +30,8 @@ from tidemark.settings.decode import KEY_PREFIX
 from tidemark.settings.field_types import check_names
 from tidemark.settings.format import Format, Framing
 from tidemark.spark._cause import cause
-from tidemark.spark.errors import (
-    AnswerPart,
-    OwnDecoderColumnsDiffer,
-    OwnDecoderHasNoColumns,
-    OwnDecoderIndicesOdd,
-    OwnDecoderMiscounted,
-    OwnDecoderNotMade,
-    OwnDecoderNotNullable,
-    OwnDecoderRaised,
-    OwnDecoderReasonOdd,
-    OwnDecoderReordered,
-    OwnDecoderReturnedOther,
-    OwnDecoderRowsInvalid,
-    OwnDecoderRowsMiscounted,
-)
+from tidemark.spark.errors import OwnDecoderColumnsUnfit, OwnDecoderNotMade, OwnDecoderWrong
+from tidemark.spark.record_keys import without_untold
 
 _REASON = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
@@ -68,54 +55,59 @@ class GuardedDecoder:
         except TidemarkError:
             raise
         except Exception as error:
-            raise OwnDecoderRaised(decoder=self._name, cause=cause(error)) from None
+            raise self._wrong(f"raised: {cause(error)}") from None
 
     def _believed(self, found: Any, count: int) -> Decoded:
         if not isinstance(found, Decoded):
-            raise self._other("answer", found)
+            raise self._wrong(f"returned {_kind(found)} in place of Decoded")
         kept, rejected = self._indices(found.kept), [self._checked(one) for one in found.rejected]
         self._refuse_rows(found.rows, len(kept))
         refused = [one.index for one in rejected]
         if sorted([*kept, *refused]) != list(range(count)):
-            raise OwnDecoderMiscounted(
-                decoder=self._name, given=count, kept=len(kept), rejected=len(refused)
+            raise self._wrong(
+                f"was given {count} values and named {len(kept)} as rows and {len(refused)} as"
+                " rejected: each must be named once, by its index"
             )
         if kept != sorted(kept):
-            raise OwnDecoderReordered(decoder=self._name)
+            raise self._wrong("gave rows in another order than their values")
         rejected.sort(key=lambda one: one.index)
         return Decoded(found.rows, pa.array(kept, pa.int64()), rejected)
 
     def _refuse_rows(self, rows: Any, kept: int) -> None:
         if not isinstance(rows, pa.RecordBatch):
-            raise self._other("rows", rows)
+            raise self._wrong(f"returned rows as {_kind(rows)}, not as a RecordBatch")
         if not rows.schema.equals(self.schema):
-            raise OwnDecoderColumnsDiffer(
-                decoder=self._name, returned=str(rows.schema), told=str(self.schema)
+            raise self._wrong(
+                f"returned the columns\n{rows.schema}\nbut its schema declares\n{self.schema}"
             )
         if rows.num_rows != kept:
-            raise OwnDecoderRowsMiscounted(decoder=self._name, rows=rows.num_rows, kept=kept)
+            raise self._wrong(f"returned {rows.num_rows} rows and named {kept} values as kept")
         try:
             rows.validate(full=True)
         except pa.ArrowException as error:
-            raise OwnDecoderRowsInvalid(decoder=self._name, cause=str(error)) from None
+            raise self._wrong(f"returned rows that Arrow finds invalid: {error}") from None
 
     def _indices(self, kept: Any) -> list[int]:
         indices = kept.to_pylist() if isinstance(kept, pa.Array) else list(kept)
         if not all(type(index) is int for index in indices):
-            raise OwnDecoderIndicesOdd(decoder=self._name)
+            raise self._wrong("named kept values by something else than whole numbers")
         return indices
 
     def _checked(self, one: Any) -> Rejected:
         """The rejection, in words that the ledger can keep."""
         if not isinstance(one, Rejected) or type(one.index) is not int:
-            raise self._other("rejection", one)
+            raise self._wrong(f"rejected by {_kind(one)}, not by Rejected with an index")
         if not _REASON.fullmatch(str(one.reason)):
-            raise OwnDecoderReasonOdd(decoder=self._name, reason=repr(one.reason))
+            raise self._wrong(f"rejected for {one.reason!r}: a reason is like WRONG_TYPE")
         detail = str(one.detail).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         return Rejected(one.index, one.reason, detail[:MAX_DETAIL])
 
-    def _other(self, part: AnswerPart, found: Any) -> OwnDecoderReturnedOther:
-        return OwnDecoderReturnedOther(decoder=self._name, part=part, returned=type(found).__name__)
+    def _wrong(self, fault: str) -> OwnDecoderWrong:
+        return OwnDecoderWrong(decoder=self._name, fault=fault)
+
+
+def _kind(found: object) -> str:
+    return type(found).__name__
 
 
 def decoder_of(decoding: Decoding) -> Decoder:
@@ -142,10 +134,13 @@ def _class(path: str) -> Any:
 
 def _refuse_columns(name: str, schema: Any) -> None:
     if not isinstance(schema, pa.Schema) or not len(schema):
-        raise OwnDecoderHasNoColumns(decoder=name)
+        raise OwnDecoderColumnsUnfit(
+            decoder=name, fault="its schema must be a pyarrow.Schema with columns"
+        )
     check_names(schema.names)
-    if never_null := tuple(field.name for field in schema if not field.nullable):
-        raise OwnDecoderNotNullable(decoder=name, columns=never_null)
+    if never_null := [field.name for field in schema if not field.nullable]:
+        fault = f"its columns {', '.join(never_null)} are not nullable: every one may be null"
+        raise OwnDecoderColumnsUnfit(decoder=name, fault=fault)
 
 
 class RecordDecoder:
@@ -162,24 +157,28 @@ class RecordDecoder:
         of_keys = list(self._keys.schema) if self._keys else []
         named = [field.with_name(f"{KEY_PREFIX}{field.name}") for field in of_keys]
         self.schema = pa.schema([*self._values.schema, *named])
+        self._old_key = decoding.old_key if decoding.old_key and decoding.old_key.is_key else None
+        self._columns = decoding.declared.names
         check_names(self.schema.names)
 
     def decode(self, records: list[Message], headers_of: HeadersOf) -> Decoded:
         """The rows of the good records, and the others with their reasons."""
         found = self._values.decode(records, headers_of)
+        if self._old_key is not None:
+            found = without_untold(found, records, self._old_key, self._columns)
         if self._keys is None:
             return found
         kept = found.kept.to_pylist()
         keys = self._keys.decode([records[index] for index in kept], headers_of)
         rows = found.rows.take(keys.kept)
         columns = [*rows.columns, *keys.rows.columns]
-        rejected = [
-            *found.rejected,
-            *(
-                Rejected(kept[one.index], one.reason, f"key: {one.detail}"[:MAX_DETAIL])
-                for one in keys.rejected
-            ),
-        ]
+        of_keys = {  # once, where a record has two rows
+            kept[one.index]: Rejected(
+                kept[one.index], one.reason, f"key: {one.detail}"[:MAX_DETAIL]
+            )
+            for one in keys.rejected
+        }
+        rejected = [*found.rejected, *of_keys.values()]
         rejected.sort(key=lambda one: one.index)
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return Decoded(batch, found.kept.take(keys.kept), rejected)

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+import pyarrow.compute as pc
+from confluent_kafka import Message
 
 from tidemark.decode import Decoded, Reason, Rejected
 from tidemark.kafka.headers import Headers, HeadersOf, headers_of
+from tidemark.kafka.timestamps import timestamp_ms
 from tidemark.model.batch import SET_ASIDE, DeadLetter
 from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import TopicPartition
@@ -21,6 +23,7 @@ _COORDINATES = (
     pa.field("kafka_partition", pa.int32()),
     pa.field("kafka_offset", pa.int64()),
 )
+_PLACE = [field.name for field in _COORDINATES]
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TOMBSTONE = "kafka_tombstone"
 """The column that tells a record without a value."""
@@ -65,7 +68,8 @@ def decode_block(
         return pa.RecordBatch.from_pylist([], schema), []
     headers = _asked_once()
     decoded = _with_metadata(decoder.decode(records, headers), records, schema, headers)
-    good = records if not decoded.rejected else [records[i] for i in decoded.kept.to_pylist()]
+    is_each = not decoded.rejected and decoded.rows.num_rows == len(records)
+    good = records if is_each else [records[i] for i in decoded.kept.to_pylist()]
     columns = [
         *decoded.rows.columns,
         *(_column(field, good, headers) for field in list(schema)[decoded.rows.num_columns :]),
@@ -74,6 +78,33 @@ def decode_block(
         dead_letter(records[one.index], one.reason, one.detail, headers) for one in decoded.rejected
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema), dead_letters
+
+
+def count_records(rows: pa.RecordBatch) -> int:
+    """How many records the rows are of: one may have two, side by side."""
+    return int(rows.num_rows - _seconds(rows).true_count)
+
+
+def records_by_partition(rows: pa.RecordBatch) -> dict[tuple[str, int], int]:
+    """The same by topic and partition."""
+    firsts = rows.filter(pc.invert(_seconds(rows)))
+    places = pa.table(firsts.select(_PLACE[:2]))
+    counted = places.group_by(_PLACE[:2], use_threads=False).aggregate([([], "count_all")])
+    return {
+        (topic, partition): count
+        for topic, partition, count in zip(*counted.to_pydict().values(), strict=True)
+    }
+
+
+def _seconds(rows: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows are of the record of the row in front of them."""
+    before, after = rows.slice(0, max(rows.num_rows - 1, 0)), rows.slice(1)
+    same = pa.array([False] * min(rows.num_rows, 1), pa.bool_())
+    found = pc.equal(before[_PLACE[2]], after[_PLACE[2]])
+    if found.true_count:
+        for name in _PLACE[:2]:
+            found = pc.and_(found, pc.equal(before[name], after[name]))
+    return pa.concat_arrays([same, found])
 
 
 def parted(
@@ -100,7 +131,7 @@ def dead_letter(
     return DeadLetter(
         *TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
-        timestamp_ms=_timestamp_ms(record),
+        timestamp_ms=timestamp_ms(record),
         key=key,
         value=value,
         headers=None if headers is None else tuple(headers),
@@ -134,7 +165,7 @@ def _with_metadata(
 
 
 def _timestamp_fault(record: Message) -> tuple[Reason, str] | None:
-    found = _timestamp_ms(record)
+    found = timestamp_ms(record)
     if found is None or found in _YEARS_1_TO_9999_MS:
         return None
     return (
@@ -180,12 +211,7 @@ def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.A
             return pa.array([headers(record) or () for record in records], _HEADERS)
 
 
-def _timestamp_ms(record: Message) -> int | None:
-    kind, milliseconds = record.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else int(milliseconds)
-
-
 def _timestamp_us(record: Message) -> int | None:
     """Microseconds; null where the record has no timestamp."""
-    milliseconds = _timestamp_ms(record)
+    milliseconds = timestamp_ms(record)
     return None if milliseconds is None else milliseconds * 1000

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
 from tidemark.spark._log_file import named_log_file, own_folder, start_jvm
-from tidemark.spark.archive import with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK
+from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK, with_archive
 
 DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -35,6 +35,7 @@ from tidemark.spark._direct import Rows
 from tidemark.spark._failure import marked
 from tidemark.spark._plans import as_source, is_source, nodes
 from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.records import records_by_partition
 from tidemark.spark.transform import ArrowTransform, spelled
 
 
@@ -66,7 +67,7 @@ def with_marks(batches: Iterable[pa.RecordBatch], attempt: int) -> Iterator[pa.R
     """The same batches and one more column, which is null but in the last row of each."""
     rows: Counter[tuple[str, int]] = Counter()
     for batch in batches:
-        met = _rows_of(batch)
+        met = records_by_partition(batch)
         rows.update(met)
         mark = json.dumps([[*span, attempt, rows[span]] for span in met])
         marks = pa.concat_arrays([pa.nulls(batch.num_rows - 1, MARK.type), pa.array([mark])])
@@ -109,15 +110,6 @@ def _has_consumed(place: Rows, span: Span, read: Rows) -> bool:
         for (topic, partition, attempt), rows in read.items()
         if (topic, partition) == span.topic_partition
     )
-
-
-def _rows_of(batch: pa.RecordBatch) -> dict[tuple[str, int], int]:
-    places = pa.table(batch.select(["kafka_topic", "kafka_partition"]))
-    counted = places.group_by(places.column_names, use_threads=False).aggregate([([], "count_all")])
-    return {
-        (topic, partition): count
-        for topic, partition, count in zip(*counted.to_pydict().values(), strict=True)
-    }
 
 
 def _rows(observed: str) -> Rows:

@@ -7,17 +7,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemark.decode import Decoding
+from tidemark.decode.port import OldKey
 from tidemark.decode.registry import registry_config
 from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
-from tidemark.settings.decode import DecodeSettings, Metadata
+from tidemark.settings.decode import DecodeSettings, KeySettings, Metadata
 from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import FormatSettings, OnNewField, OnNoField
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import NamedTransform
+from tidemark.settings.target import OnRefused
 from tidemark.spark._writer import WriteSpec
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
@@ -65,7 +67,12 @@ def read_spec(pipeline: Pipeline, endpoints: Endpoints, member: int = 0) -> Read
     Raises:
         InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
-    decoding = decoding_of(pipeline.decode, endpoints.registries)
+    decoding = decoding_of(
+        pipeline.decode,
+        endpoints.registries,
+        old_key_of(pipeline),
+        keeps_deleted=pipeline.keeps_deleted,
+    )
     kafka = endpoints.executors_kafka or endpoints.kafka
     warehouse = endpoints.executors_warehouse or endpoints.warehouse
     return ReadSpec(
@@ -78,24 +85,55 @@ def read_spec(pipeline: Pipeline, endpoints: Endpoints, member: int = 0) -> Read
         no_progress_seconds=pipeline.no_progress_seconds,
         max_unpacked=pipeline.kafka.max_unpacked_bytes,
         dead_letter_bytes=pipeline.dead_letters.kept_bytes,
+        leaves_out=any(
+            one.on_refused is OnRefused.dead_letter for one in pipeline.all_targets.values()
+        ),
     )
 
 
-def decoding_of(settings: DecodeSettings, registries: Connections) -> Decoding:
-    """What the pipeline's decoder is made of.
+def old_key_of(pipeline: Pipeline) -> OldKey | None:
+    """Which updates among change events delete an old key, as the targets need it.
+
+    Without a transform the key is known. A transform may make it of any column, and so is given the
+    row before of each update that changes one. It can't give that row to targets that append, or
+    upsert without deleting: there an update of a column that has the key's name is refused.
+    """
+    targets, declared = pipeline.all_targets.values(), tuple(pipeline.decode.declared)
+    key = tuple(name for name in declared if any(name in one.key for one in targets))
+    if not pipeline.decode.is_event or not any(one.key for one in targets):
+        return None
+    if pipeline.transform and all(one.deleted for one in targets):
+        return OldKey(declared, is_key=False)
+    return OldKey(key, is_refused=pipeline.transform is not None)
+
+
+def decoding_of(
+    settings: DecodeSettings,
+    registries: Connections,
+    old_key: OldKey | None = None,
+    *,
+    keeps_deleted: bool = False,
+) -> Decoding:
+    """What the pipeline's decoder is made of; `keeps_deleted` is the pipeline's.
 
     Raises:
         InvalidSettings: a registry's connection can't be used.
     """
-    key = replace(_part(settings.key, registries), takes_null=True) if settings.key else None
     return replace(
         _part(settings, registries),
         takes_null=Metadata.tombstone in settings.metadata,
         envelope=settings.envelope and str(settings.envelope),
         placeholder=settings.placeholder,
+        refuses_deletion=keeps_deleted and not settings.is_event,
         source=tuple(map(str, settings.source)),
-        key=key,
+        old_key=old_key,
+        key=_key(settings.key, registries) if settings.key else None,
     )
+
+
+def _key(settings: KeySettings, registries: Connections) -> Decoding:
+    envelope = settings.envelope and str(settings.envelope)
+    return replace(_part(settings, registries), takes_null=True, envelope=envelope)
 
 
 def columns_given(settings: DecodeSettings) -> pa.Schema:
@@ -116,6 +154,7 @@ def _part(settings: FormatSettings, registries: Connections) -> Decoding:
         declared=arrow_schema(settings.declared) if settings.declared else pa.schema([]),
         framing=settings.framing and str(settings.framing),
         refuses_new=settings.on_new_field is OnNewField.refuse,
+        takes_no_field=settings.on_no_field is OnNoField.row,
         registry=registry,
         descriptors=settings.descriptors,
         message=settings.message or "",
@@ -135,4 +174,11 @@ def specs_of_batch(
         spans=batch.size or len(batch.spans),
         set_aside=batch.set_aside,
     )
-    return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)
+    writing = WriteSpec(
+        postgres=spec.postgres,
+        staging=batch.staging,
+        schemas=rows,
+        member=spec.member,
+        leaves_out=spec.leaves_out,
+    )
+    return reading, writing

@@ -1,6 +1,6 @@
 """Traces of runs, for OpenTelemetry.
 
-Doors: traced.
+Doors: step, traced.
 
 Without OTEL_* in the environment it imports no library and costs nothing.
 """

@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from tidemark import __version__
 from tidemark.errors import TidemarkError
-from tidemark.tracing.traced import Attributes, EndedStep, Step
+from tidemark.tracing.step import Attributes, EndedStep, Step
 
 FLUSH_SECONDS = 5.0
 """How long the end of a run's part waits for the collector, at most."""

@@ -8,40 +8,18 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from tidemark import DISTRIBUTION
+from tidemark.tracing.step import Attributes, EndedStep, Step
 
 if TYPE_CHECKING:
     from tidemark.tracing.otel import Tracer
 
 log = logging.getLogger(__name__)
-
-
-Attributes = Mapping[str, str | int | float | bool]
-
-
-@dataclass(slots=True)
-class EndedStep:
-    """A step that is over, of which it was not known what it would belong to."""
-
-    name: str
-    begin_ns: int
-    end_ns: int = 0
-
-
-class Step:
-    """A step that has begun; here one that nobody traces."""
-
-    def tell(self, attributes: Attributes) -> None:
-        """More is known of it now."""
-
-    def end(self, error: BaseException | None = None) -> None:
-        """It is over, or failed; the first end counts."""
 
 
 PLACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")

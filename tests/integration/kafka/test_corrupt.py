@@ -18,11 +18,11 @@ from tests.support.failpoint import failpoint
 from tests.support.reading import read_apart
 from tests.support.world import World
 
-from tidemark.errors import Fenced, JobFailed
+from tidemark.errors import JobFailed
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka._corrupt import DIED, UNTOLD
+from tidemark.kafka._corrupt import DIED
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
-from tidemark.kafka.locate import located, locating, probing
+from tidemark.kafka.locate import located, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
@@ -100,16 +100,6 @@ def behind(kafka: str, bad: Span, end: int) -> list[int]:
     return [record.offset() for records in lists for record in records]
 
 
-def test_a_read_that_begins_inside_a_corrupt_batch_names_the_rest_of_it(
-    stack: LocalStack, kafka: str, topic: Topic
-) -> None:
-    name = topic()
-    fill(kafka, name)
-    stored_batches(stack, name)[1].flip(-3)
-    found, error = read(kafka, Span(name, 0, 13, 40))
-    assert (found, error.span) == ([], Span(name, 0, 13, 20))
-
-
 def test_of_two_corrupt_batches_the_first_is_named(
     stack: LocalStack, kafka: str, topic: Topic
 ) -> None:
@@ -125,6 +115,7 @@ def test_of_two_corrupt_batches_the_first_is_named(
     assert read(kafka, Span(name, 0, 0, 40))[1].span == Span(name, 0, 10, 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("byte", "at"), [(0, 20), (7, 31)])
 def test_offsets_that_cannot_be_are_corrupt(
     stack: LocalStack, kafka: str, topic: Topic, byte: int, at: int
@@ -137,6 +128,7 @@ def test_offsets_that_cannot_be_are_corrupt(
     assert error.span == Span(name, 0, at, at + 1)
 
 
+@pytest.mark.long
 def test_a_corrupt_batch_that_kills_the_client_can_be_left_out(
     world: World, stack: LocalStack
 ) -> None:
@@ -158,6 +150,7 @@ def of_dead_worker(*spans: Span) -> JobFailed:
     return error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("start", "end", "found"),
     [(10, 20, (20, 30)), (25, 40, (25, 30)), (30, 40, None)],
@@ -184,27 +177,6 @@ def test_what_a_worker_died_of_is_looked_for(
         assert caught.value.__cause__ is error
 
 
-def test_a_look_that_fails_hides_no_error(kafka: str) -> None:
-    error = of_dead_worker(Span("no-such-topic", 0, 0, 1))
-    with pytest.raises(JobFailed) as caught, located({"bootstrap.servers": kafka}):
-        raise error
-    assert caught.value is error
-
-
-def test_looks_end_with_their_time(stack: LocalStack, kafka: str, topic: Topic) -> None:
-    """What was not met in time is not called deadly."""
-    name = topic()
-    fill(kafka, name, value=DEADLY)
-    stored_batches(stack, name)[2].flip(HEADER["checksum"])
-    span = Span(name, 0, 20, 30)
-    with locating({"bootstrap.servers": kafka}) as look:
-        assert look(span) == (20, DIED)
-    with locating({"bootstrap.servers": kafka}, seconds=0) as look:
-        assert look(span) == (20, UNTOLD)
-    with locating({"bootstrap.servers": kafka, "no.such.key": "1"}) as look:
-        assert look(span) == (20, UNTOLD)
-
-
 @pytest.mark.parametrize("is_of_dead_worker", [True, False])
 def test_only_a_dead_worker_makes_a_member_look(
     world: World, stack: LocalStack, is_of_dead_worker: bool
@@ -224,21 +196,6 @@ def test_only_a_dead_worker_makes_a_member_look(
         world.drain()
     if isinstance(caught.value, CorruptRange):
         assert caught.value.span == Span(world.topic, 0, 20, 30)
-
-
-def test_a_member_that_was_fenced_looks_for_nothing(world: World, stack: LocalStack) -> None:
-    def dies(executor: object, batch: object, spans: object) -> None:
-        world.reset()
-        error = JobFailed()
-        error.is_of_dead_worker = True
-        raise error
-
-    fill(world.kafka, world.topic)
-    spoilt(world, stack, 2)
-    world.before = dies
-    world.open()
-    with pytest.raises(Fenced):
-        world.drain()
 
 
 def spoilt(world: World, stack: LocalStack, number: int) -> StoredBatch:
@@ -276,40 +233,6 @@ def test_a_person_leaves_out_exactly_the_corrupt_batch(world: World, stack: Loca
     with pytest.raises(AcceptedRangeNotDue) as refused:
         world.open("again")
     assert (refused.value.next_offset, refused.value.end) == (40, 40)
-
-
-def test_a_corrupt_end_of_the_log_is_left_out_by_a_run_that_publishes_nothing(
-    world: World, stack: LocalStack
-) -> None:
-    fill(world.kafka, world.topic)
-    world.run("first", max_records=30, max_batches=1)
-    bad = spoilt(world, stack, 3)
-    accept(world, Span(world.topic, 0, bad.start, bad.end))
-    assert world.run("told").batches == 0
-    assert world.ledger_offsets()[world.partition()] == 40
-    world.overrides = ()
-    fill(world.kafka, world.topic)
-    assert world.run("after").rows == 40
-
-
-def test_a_cleared_run_leaves_out_what_is_new_and_does_not_look_at_what_is_used_up(
-    world: World, stack: LocalStack
-) -> None:
-    """B11: of its two ranges one was left out before, and could be read by now."""
-    fill(world.kafka, world.topic)
-    bad = spoilt(world, stack, 1)
-    accept(world, Span(world.topic, 0, 10, 20))
-    world.run("told")
-    bad.flip(-3)
-    fill(world.kafka, world.topic)
-    spoilt(world, stack, 6)
-    accept(world, Span(world.topic, 0, 10, 20), Span(world.topic, 0, 60, 70))
-    (remark,) = world.open("told").remarks
-    assert f"{world.overrides[0]} was used up by epoch 1 of run told" in remark
-    world.drain("told")
-    assert world.close("told").rows == 30
-    left = {*range(10, 20), *range(60, 70)}
-    assert world.rows() == [(0, n) for n in range(80) if n not in left]
 
 
 def test_a_range_that_nobody_came_to_goes_to_the_next_open_of_the_run(
@@ -355,6 +278,7 @@ def test_what_can_be_read_is_not_left_out(world: World, stack: LocalStack) -> No
         world.open("told")
 
 
+@pytest.mark.long
 def test_a_batch_that_became_corrupt_after_it_was_published_is_not_verifiable(
     world: World, stack: LocalStack
 ) -> None:

@@ -63,26 +63,7 @@ def test_a_stopped_member_is_evicted_named_and_joins_again_when_it_goes_on(
     assert not other.told(Event.POLL_INTERVAL_EXCEEDED)
 
 
-def test_who_held_nothing_when_it_was_evicted_is_named_too(
-    kafka: str, topic: Callable[..., str], group: str, tmp_path: Path
-) -> None:
-    """S33: it has nothing to lose, so only its new member id tells."""
-    name = topic(partitions=1)
-    observed = Group({"bootstrap.servers": kafka}, group)
-    with Member(
-        {"bootstrap.servers": kafka}, group, [name], "here", membership=COOPERATIVE
-    ) as member:
-        until(member.assigned)
-        with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
-            until(lambda: other.told(Event.ASSIGNED))
-            until(lambda: observed.describe().state == "stable" and len(observed.holders()) == 2)
-            other.signal(signal.SIGSTOP)
-            until(lambda: len(observed.holders()) == 1)
-            other.signal(signal.SIGCONT)
-            until(lambda: other.told(Event.SESSION_TIMED_OUT))
-            assert not other.told(Event.LOST)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", [Strategy.range, Strategy.cooperative_sticky])
 def test_a_hanging_owner_thread_is_evicted_named_and_joins_again(
     kafka: str, topic: Callable[..., str], group: str, told: Told, strategy: Strategy
@@ -126,6 +107,7 @@ def test_a_slow_batch_never_gets_its_member_evicted(
         assert member.assigned() == partitions(name, 2)
 
 
+@pytest.mark.long
 def test_a_session_that_the_broker_does_not_allow_is_named_with_its_bounds(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:
@@ -142,6 +124,7 @@ def test_a_session_that_the_broker_does_not_allow_is_named_with_its_bounds(
     assert (found.session_timeout_ms, found.bounds) == (500, (1000, 1_800_000))
 
 
+@pytest.mark.long
 def test_members_of_one_group_share_after_one_left_in_the_middle_of_a_rebalance(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:

@@ -32,6 +32,7 @@ def test_a_record_that_comes_while_a_time_is_looked_for_is_read(
     assert broker.offsets_at([at], 1_000) == {at: 0}
 
 
+@pytest.mark.long
 def test_partitions_of_a_topic_that_was_just_made_are_asked_for_together(
     kafka: str, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

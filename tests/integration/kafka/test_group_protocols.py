@@ -13,12 +13,7 @@ from tests.support.waiting import until
 
 from tidemark.kafka.admin import Admin
 from tidemark.kafka.config import MEMBER_SETTINGS
-from tidemark.kafka.errors import (
-    GroupSharesOtherwise,
-    KafkaTopicMissing,
-    NoTopicMatches,
-    StaticNameTaken,
-)
+from tidemark.kafka.errors import NoTopicMatches, StaticNameTaken
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
@@ -155,20 +150,7 @@ def test_the_strategy_is_changed_member_by_member_without_a_stop(
         exits.close()
 
 
-def test_a_member_with_no_strategy_in_common_is_told_so(
-    topic: Callable[..., str], member_of: MemberOf
-) -> None:
-    name = topic(partitions=2)
-    with member_of([name], 1, RANGE) as first:
-        until(first.assigned)
-        with member_of([name], 2, ROUNDROBIN) as second:
-            second.wait(120)
-            with pytest.raises(GroupSharesOtherwise) as refused:
-                second.assigned()
-        assert refused.value.assignment_strategy == (Strategy.roundrobin,)
-        assert len(first.assigned()) == 2
-
-
+@pytest.mark.long
 def test_a_static_member_comes_back_without_a_rebalance(
     topic: Callable[..., str], member_of: MemberOf, observed: Group, told: Told
 ) -> None:
@@ -191,32 +173,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
         assert told.by(first) == before
 
 
-def test_a_static_member_that_came_back_keeps_its_first_client_id(
-    topic: Callable[..., str], group: str, member_of: MemberOf, observed: Group
-) -> None:
-    """The broker keeps it: it tells that the member is the region's, not which one it is now."""
-    name = topic(partitions=2)
-    static = replace(RANGE, instance_id=f"{name}-0")
-    for number in (1, 2):
-        with member_of([name], number, static) as member:
-            until(member.assigned)
-            [holder] = observed.holders()
-            assert (holder.number(group), holder.instance_id) == (1, f"{name}-0")
-
-
-def test_a_dynamic_member_comes_back_with_a_rebalance(
-    topic: Callable[..., str], member_of: MemberOf, told: Told
-) -> None:
-    """What the test above would see if the name did nothing."""
-    name = topic(partitions=4)
-    with member_of([name], 1, RANGE) as first:
-        until(first.assigned)
-        before = told.by(first)
-        with member_of([name], 2, RANGE) as second:
-            until(second.assigned)
-        assert Event.REVOKED in told.by(first)[len(before) :]
-
-
+@pytest.mark.long
 def test_who_is_alive_under_a_static_name_that_another_took_over_fails(
     topic: Callable[..., str], member_of: MemberOf
 ) -> None:
@@ -231,20 +188,6 @@ def test_who_is_alive_under_a_static_name_that_another_took_over_fails(
                 older.assigned()
             assert taken.value.instance_id == f"{name}-0"
             assert newer.assigned() == partitions(name, 2)
-
-
-def test_who_has_no_partition_idles_and_is_no_failure(
-    topic: Callable[..., str], member_of: MemberOf, observed: Group
-) -> None:
-    """S1: more members than partitions."""
-    name = topic(partitions=1)
-    with member_of([name], 1) as first:
-        until(first.assigned)
-        with member_of([name], 2) as second:
-            until(lambda: sorted(map(len, held(observed).values())) == [0, 1])
-            until(lambda: len(first.assigned() | second.assigned()) == 1)
-            idle = second if first.assigned() else first
-            assert idle.assigned() == frozenset()
 
 
 def test_members_may_differ_in_their_topics_while_they_are_changed(
@@ -279,6 +222,7 @@ def test_added_partitions_are_assigned_while_the_member_runs(
         until(lambda: member.assigned() == partitions(name, 5))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("membership", [RANGE, COOPERATIVE], ids=["eager", "cooperative"])
 def test_only_what_another_member_got_is_taken_away(
     kafka: str, topic: Callable[..., str], group: str, member_of: MemberOf, membership: Membership
@@ -316,6 +260,7 @@ def test_a_pattern_matches_whole_names_and_what_appears_later(
     admin.delete_topics([later])[later].result(120)
 
 
+@pytest.mark.long
 def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
     kafka: str, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +272,7 @@ def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
     assert broker.topics([f"^({name}|t-vanished)"]) == (name,)
 
 
+@pytest.mark.long
 def test_internal_topics_match_no_pattern(
     kafka: str, topic: Callable[..., str], observed: Group
 ) -> None:
@@ -340,10 +286,3 @@ def test_internal_topics_match_no_pattern(
     with pytest.raises(NoTopicMatches) as found:
         broker.topics(["^__transaction_.*", "^nothing"])
     assert found.value.patterns == ("^__transaction_.*", "^nothing")
-
-
-def test_a_plain_topic_that_does_not_exist_is_named_by_its_facts(kafka: str) -> None:
-    broker = Broker({"bootstrap.servers": kafka})
-    with pytest.raises(KafkaTopicMissing) as missing:
-        broker.facts(broker.topics(["no-such-topic"]))
-    assert missing.value.what == "topic no-such-topic"

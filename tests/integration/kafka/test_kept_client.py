@@ -1,6 +1,6 @@
 """Readings one after the other with the same client: each is as exact as with a new one."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,18 +8,14 @@ from confluent_kafka import OFFSET_INVALID, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
-from tests.support.damage import fill, stored_batches
-from tests.support.produce import produce, produce_transaction
-from tests.support.reading import read_apart
-from tests.support.topics import create_again, led
+from tests.support.produce import produce
+from tests.support.topics import create_again
 from tests.support.waiting import until
 
-from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
-from tidemark.kafka.errors import OffsetNotHeld, PartitionGone
+from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span
-from tidemark_local.stack import LocalStack
 
 Topic = Callable[..., str]
 
@@ -92,42 +88,7 @@ def test_a_reading_gives_its_records_and_none_that_the_one_before_had_fetched(
     assert len(made) == 1
 
 
-def test_a_span_without_a_record_ends_each_time_that_it_is_read(
-    kafka: str, topic: Topic, made: list[object]
-) -> None:
-    """Where it ends is told anew to each reading."""
-    name = topic()
-    produce_transaction(kafka, name, documents(3), abort=True)
-    for _ in range(3):
-        assert offsets(kafka, Span(name, 0, 0, 4)) == []
-    assert len(made) == 1
-
-
-def test_a_reading_that_is_left_early_leaves_its_client_to_nobody(
-    kafka: str, name: str, made: list[object]
-) -> None:
-    """A task that is killed by its transform."""
-    lists = read_spans({"bootstrap.servers": kafka}, [Span(name, 0, 0, LOG)])
-    next(lists)
-    assert isinstance(lists, Generator)
-    lists.close()
-    span = Span(name, 0, 5, 10)
-    assert offsets(kafka, span) == whole(span)
-    assert len(made) == 2
-
-
-def test_a_reading_after_one_that_failed_has_a_new_client(
-    kafka: str, name: str, made: list[object], admin: AdminClient
-) -> None:
-    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(120)
-    with pytest.raises(OffsetNotHeld) as lost:
-        offsets(kafka, Span(name, 0, 5, 12))
-    assert lost.value.log_range == (10, LOG)
-    span = Span(name, 0, 10, 12)
-    assert offsets(kafka, span) == whole(span)
-    assert len(made) == 2
-
-
+@pytest.mark.long
 def test_what_retention_took_since_the_last_reading_is_lost(
     kafka: str, name: str, made: list[object], admin: AdminClient
 ) -> None:
@@ -140,6 +101,7 @@ def test_what_retention_took_since_the_last_reading_is_lost(
     assert len(made) == 1
 
 
+@pytest.mark.long
 def test_a_topic_that_was_created_again_since_the_last_reading_is_lost(
     kafka: str, name: str, made: list[object], admin: AdminClient
 ) -> None:
@@ -150,18 +112,6 @@ def test_a_topic_that_was_created_again_since_the_last_reading_is_lost(
     with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 5, 12))
     assert (lost.value.offset, lost.value.log_range) == (5, (0, 3))
-    assert len(made) == 1
-
-
-def test_a_topic_that_was_deleted_since_the_last_reading_is_lost(
-    kafka: str, name: str, made: list[object], admin: AdminClient
-) -> None:
-    assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
-    admin.delete_topics([name])[name].result(120)
-    until(lambda: led(admin, name) == 0)
-    with pytest.raises(PartitionGone) as lost:
-        offsets(kafka, Span(name, 0, 5, 12), no_progress_seconds=2)
-    assert lost.value.offset == 5
     assert len(made) == 1
 
 
@@ -180,28 +130,3 @@ def test_a_log_that_was_rewritten_is_noticed_by_each_reading(
     else:
         assert offsets(kafka, after, read_up_to=told) == whole(after)
     assert len(made) == 1
-
-
-def test_a_reading_after_one_that_met_a_corrupt_batch_has_a_new_client(
-    stack: LocalStack, kafka: str, topic: Topic
-) -> None:
-    """B16: the client that met it may go on anywhere."""
-    name = topic(partitions=2)
-    fill(kafka, name)
-    produce(kafka, name, documents(50), 1)
-    stored_batches(stack, name)[2].flip(-3)
-    sound = Span(name, 1, 0, 50)
-    found, error = read_apart(kafka, Span(name, 0, 0, 40), then=sound)
-    assert found == [*range(20), *range(50)]
-    assert isinstance(error, CorruptRecord)
-
-
-def test_two_connections_in_turns_have_their_own_clients(
-    kafka: str, name: str, made: list[object]
-) -> None:
-    span = Span(name, 0, 5, 10)
-    for client in ("one", "other", "one"):
-        config = {"bootstrap.servers": kafka, "client.id": client}
-        lists = list(read_spans(config, [span]))
-        assert [one.offset() for records in lists for one in records] == [*range(5, 10)]
-    assert [config["client.id"] for config in made] == ["one", "other", "one"]  # type: ignore[index]

@@ -21,32 +21,6 @@ def both(name: str) -> set[TopicPartition]:
     return {TopicPartition(name, 0), TopicPartition(name, 1)}
 
 
-def test_a_lone_member_is_assigned_everything(
-    kafka: str, topic: Callable[..., str], group: str
-) -> None:
-    name = topic(partitions=2)
-    member = Member({"bootstrap.servers": kafka}, group, [name], "tidemark-x-1")
-    assert member.assigned() == frozenset()
-    with member:
-        until(member.assigned)
-        assert member.assigned() == both(name)
-
-
-def test_the_group_knows_who_holds_what_until_the_member_leaves(
-    kafka: str, topic: Callable[..., str], group: str
-) -> None:
-    name = topic(partitions=2)
-    observed = Group({"bootstrap.servers": kafka}, group)
-    assert observed.holders() == []
-    with Member({"bootstrap.servers": kafka}, group, [name], "tidemark-x-1") as member:
-        until(member.assigned)
-        [holder] = observed.holders()
-        assert holder.client_id == "tidemark-x-1"
-        assert set(holder.partitions) == both(name)
-        assert f"{name}[0-1]" in str(holder)
-    assert observed.holders() == []
-
-
 def test_a_member_commits_nothing_though_its_connection_says_so(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:
@@ -83,15 +57,6 @@ def test_the_members_own_settings_win(group: str, monkeypatch: pytest.MonkeyPatc
     assert config["group.id"] == group
 
 
-def test_a_member_waits_for_its_assignment_and_no_longer(
-    kafka: str, topic: Callable[..., str], group: str
-) -> None:
-    name = topic(partitions=2)
-    with Member({"bootstrap.servers": kafka}, group, [name], "m") as member:
-        member.wait(120)
-        assert member.assigned() == both(name)
-
-
 def test_a_consumer_that_was_there_keeps_its_partitions_until_it_leaves(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:
@@ -112,6 +77,7 @@ def test_a_consumer_that_was_there_keeps_its_partitions_until_it_leaves(
     foreign.close()
 
 
+@pytest.mark.long
 def test_a_member_whose_settings_are_refused_says_so(group: str) -> None:
     config = {"bootstrap.servers": "localhost:1", "security.protocol": "nonsense"}
     with Member(config, group, ["t"], "m") as member:

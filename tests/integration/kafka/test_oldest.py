@@ -8,7 +8,8 @@ from confluent_kafka import Producer
 from tests.support.produce import numbered, produce_transaction
 
 from tidemark.kafka.facts import Broker, oldest_unread
-from tidemark.model.offsets import TopicPartition
+from tidemark.kafka.retention import oldest_timestamp
+from tidemark.model.offsets import Span, TopicPartition
 
 AGES = [7 * 24 * 3600, 7200, 3600, 3599, 60, 10, 3]
 """Seconds; each record's."""
@@ -43,6 +44,7 @@ def test_each_record_is_found_by_its_time(aged: tuple[Broker, TopicPartition, in
     assert oldest_unread(lambda t: broker.first_since(t, 10), {where: 0}, now_ms, 0) == {}
 
 
+@pytest.mark.long
 def test_a_gap_before_it_is_passed(kafka: str, topic: Callable[..., str]) -> None:
     """B22: markers and aborted records have offsets and are no records."""
     name = topic(1)
@@ -57,6 +59,7 @@ def test_a_gap_before_it_is_passed(kafka: str, topic: Callable[..., str]) -> Non
     assert found == {where: later}
 
 
+@pytest.mark.long
 def test_a_read_record_of_a_time_to_come_leaves_it_unknown(
     kafka: str, aged: tuple[Broker, TopicPartition, int]
 ) -> None:
@@ -72,16 +75,17 @@ def test_a_read_record_of_a_time_to_come_leaves_it_unknown(
     assert found == {}
 
 
-def test_a_broker_that_is_silent_is_not_waited_for() -> None:
-    """B22: nothing is known then, and no error is raised."""
-    broker, where = Broker({"bootstrap.servers": "127.0.0.1:1"}), TopicPartition("none", 0)
-    looks: list[int] = []
-
-    def first_since(
-        times: Mapping[TopicPartition, int],
-    ) -> Mapping[TopicPartition, tuple[int, int]]:
-        looks.append(len(times))
-        return broker.first_since(times, 1)
-
-    assert oldest_unread(first_since, {where: 0}, 10**12, 0.5) == {}
-    assert looks == [1]
+def test_records_without_a_timestamp_have_no_age(kafka: str, topic: Callable[..., str]) -> None:
+    """G155: Kafka's -1 is no time."""
+    name, now_ms = topic(1), int(time.time() * 1000)
+    producer = Producer({"bootstrap.servers": kafka})
+    for _ in range(3):
+        producer.produce(name, b"x", partition=0, timestamp=-1)
+    assert producer.flush(60) == 0
+    config, where = {"bootstrap.servers": kafka}, TopicPartition(name, 0)
+    for offset in (0, 2):
+        found = oldest_unread(
+            lambda t: Broker(config).first_since(t, 10), {where: offset}, now_ms, 120
+        )
+        assert found == {}
+    assert oldest_timestamp(config, Span(*where, 1, 3)) is None

@@ -10,16 +10,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
 from tests.support.damage import fill, stored_batches
-from tests.support.produce import produce, produce_transaction
+from tests.support.produce import produce
 from tests.support.reading import read_apart
 from tests.support.waiting import until
 
 from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka.config import reader_config
-from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.spans import GONE, Reading, read_spans
-from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.model.offsets import LogPosition, Span
 from tidemark_local.stack import LocalStack
 
 Topic = Callable[..., str]
@@ -92,27 +91,7 @@ def test_one_client_reads_all_spans_and_nothing_beside_them(
     assert len(made) == 1
 
 
-def test_spans_without_a_record_end_beside_others(kafka: str, many: str, topic: Topic) -> None:
-    """One of aborted records alone, one of a marker alone."""
-    other = topic(partitions=2)
-    produce_transaction(kafka, other, documents(3), 0, abort=True)
-    produce_transaction(kafka, other, documents(3), 1)
-    odd = [Span(other, 0, 0, 4), Span(other, 1, 3, 4)]
-    read_up_to = {TopicPartition(other, 1): LogPosition(3, 0)}
-    found = list(places(kafka, [*spans(many), *odd], read_up_to=read_up_to))
-    assert sorted(found) == expected(spans(many))
-
-
-def test_an_offset_that_retention_took_is_named_among_many(
-    kafka: str, many: str, admin: AdminClient
-) -> None:
-    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(120)
-    with pytest.raises(OffsetNotHeld) as lost:
-        list(places(kafka, spans(many)))
-    assert lost.value.topic_partition == TopicPartition(many, 17)
-    assert (lost.value.offset, lost.value.log_range) == (2, (4, 10))
-
-
+@pytest.mark.long
 def test_retention_that_took_what_lies_before_spans_is_no_loss(
     kafka: str, many: str, admin: AdminClient
 ) -> None:
@@ -124,6 +103,7 @@ def test_retention_that_took_what_lies_before_spans_is_no_loss(
     assert sorted(places(kafka, spans(many), read_up_to=begun)) == expected(spans(many))
 
 
+@pytest.mark.long
 def test_retention_before_spans_is_no_loss_though_the_answer_comes_late(
     kafka: str, many: str, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +113,7 @@ def test_retention_before_spans_is_no_loss_though_the_answer_comes_late(
     test_retention_that_took_what_lies_before_spans_is_no_loss(kafka, many, admin)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_before_records", [False, True])
 def test_a_second_answer_from_a_position_that_was_left_is_no_loss(
     kafka: str,
@@ -164,18 +145,8 @@ def is_loss(message: Message) -> bool:
     return error is not None and error.code() in GONE
 
 
-def test_a_log_that_was_rewritten_is_named_among_many(kafka: str, many: str) -> None:
-    begun = {span.topic_partition: LogPosition(2, 0) for span in spans(many)}
-    begun[TopicPartition(many, 3)] = LogPosition(2, 9)
-    with pytest.raises(OffsetNotHeld) as lost:
-        list(places(kafka, spans(many), read_up_to=begun))
-    assert (lost.value.topic_partition, lost.value.offset) == (TopicPartition(many, 3), 2)
-    assert lost.value.log_range == (0, 10)
-
-
-@pytest.mark.parametrize(
-    ("end", "is_met"), [(40, True), pytest.param(20, False, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("end", "is_met"), [(40, True), (20, False)])
 def test_a_corrupt_batch_in_one_of_many_partitions(
     stack: LocalStack, kafka: str, topic: Topic, end: int, is_met: bool
 ) -> None:

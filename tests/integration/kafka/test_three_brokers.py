@@ -7,24 +7,21 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
 from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share
-from tests.support.produce import good, numbered, produce
-from tests.support.topics import create_topic
+from tests.support.produce import good
 from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark import failpoints
 from tidemark.errors import Unreachable
-from tidemark.kafka.errors import OffsetNotHeld, SpanNotRead
+from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
-from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import Checkpoint
 from tidemark.model.membership import Membership
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.protocol.mirror import mirror
 
 
@@ -210,35 +207,6 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     world.produce(3)
     world.run("after")
     assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
-
-
-@pytest.mark.long
-def test_a_partition_without_a_leader_is_silent_beside_one_that_reads(
-    cluster: Cluster, config: dict[str, str]
-) -> None:
-    """B16: all of the other comes, and the one is named after the time without progress."""
-    nodes = [[1], [2]]
-    new = NewTopic(f"t-{uuid4().hex[:12]}", len(nodes), replica_assignment=nodes)
-    topic = create_topic(cluster.admin, new)
-    for partition in range(len(nodes)):
-        produce(cluster.bootstrap, topic, numbered(3), partition)
-    cluster.stop(1)
-    spans = [Span(topic, partition, 0, 3) for partition in range(len(nodes))]
-    places: list[tuple[int, int]] = []
-
-    def reads_the_other() -> bool:
-        """Where all is slow, the other one too may be silent for as long."""
-        places.clear()
-        with pytest.raises(SpanNotRead) as silent:
-            places.extend(
-                (one.partition(), one.offset())
-                for records in read_spans(config, spans, no_progress_seconds=2)
-                for one in records
-            )
-        return silent.value.topic_partition == spans[0].topic_partition and len(places) == 3
-
-    until(reads_the_other)
-    assert places == [(1, 0), (1, 1), (1, 2)]
 
 
 def opens(world: World, run_id: str) -> bool:

@@ -8,9 +8,9 @@ from tests.support.failpoint import failpoint
 
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
-from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.model.offsets import LogPosition, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.protocol.errors import ClaimedRowsLost, OwnRowsLost, RunUnfinished
+from tidemark.protocol.errors import OwnRowsLost
 from tidemark.protocol.publish import Result
 
 TWO = Bounds(8, in_flight=2)
@@ -38,11 +38,6 @@ def test_the_next_batch_begins_where_one_ends(grown: Desk) -> None:
     ends = {p.span.topic_partition: p.span.end for p in low.spans}
     assert {p.span.topic_partition: p.span.start for p in high.spans} == ends
     assert [batch.seq for batch in grown.plan_next(epoch)] == [low.seq, high.seq]
-
-
-def test_one_is_in_flight_unless_two_are_asked_for(grown: Desk) -> None:
-    epoch = grown.open(bounds=Bounds(8)).epoch
-    assert grown.plan_next(epoch) == grown.plan_next(epoch)
 
 
 def test_a_batch_that_is_complete_first_waits_for_the_one_before(grown: Desk) -> None:
@@ -101,18 +96,6 @@ def test_what_is_staged_counts_though_the_publish_comes_later(grown: Desk) -> No
     assert grown.publish(high, grown.stage(high, member, 1)).result is Result.contributed
 
 
-def test_claims_whose_rows_are_lost_end_the_epoch(grown: Desk) -> None:
-    epoch, low, high = two(grown)
-    member = grown.join(epoch)
-    grown.publish(high, grown.stage(high, member))
-    grown.lose_staging()
-    grown.publish(low, grown.stage(low, member, 1))
-    with pytest.raises(ClaimedRowsLost) as found:
-        grown.publish_complete(epoch)
-    assert found.value.epoch == epoch
-    assert grown.rows() == grown.expected_rows()
-
-
 def test_an_open_and_a_reset_discard_both(grown: Desk) -> None:
     epoch, low, high = two(grown)
     staged = [(batch, grown.stage(batch, grown.join(epoch))) for batch in (low, high)]
@@ -138,16 +121,6 @@ def test_after_a_reset_one_is_in_flight_until_batches_have_their_size(grown: Des
         grown.publish(batches[0], grown.stage(batches[0], grown.join(epoch)))
     assert found == [1, 1, 1, 1, 2, 1]
     assert grown.rows() == grown.expected_rows()
-
-
-def test_the_bound_of_a_run_counts_what_is_planned(grown: Desk) -> None:
-    epoch, low, high = two(grown, Bounds(4, max_batches=2, in_flight=2))
-    grown.publish(low, grown.stage(low, grown.join(epoch)))
-    assert [batch.seq for batch in grown.plan_next(epoch)] == [high.seq]
-    with pytest.raises(RunUnfinished) as unfinished:
-        grown.close()
-    assert unfinished.value.reasons == (f"batch {high.seq} is planned and not published",)
-    assert not grown.ledger.progress(grown.region, epoch).is_done
 
 
 def test_a_run_is_not_done_while_a_batch_is_unpublished(grown: Desk) -> None:
@@ -185,26 +158,3 @@ def test_a_span_follows_what_was_read_before_it(grown: Desk) -> None:
     grown.publish(low, grown.stage(low, grown.join(epoch), 2, rest))
     grown.sql(f"UPDATE tidemark.partitions {known}", others)
     assert grown.plan_next(epoch)[0].read_up_to[place] == others  # published: the partition knows
-
-
-def test_spans_that_nobody_can_see_twice(grown: Desk) -> None:
-    """Members share both batches, in any order."""
-    epoch, low, high = two(grown)
-    first, second = grown.join(epoch), grown.join(epoch)
-    parts = [
-        (batch, grown.stage(batch, member, spans=spans))
-        for batch in (high, low)
-        for member, spans in zip((first, second), _halves(batch), strict=True)
-    ]
-    results = [grown.publish(batch, contribution).result for batch, contribution in parts]
-    assert results == [Result.contributed] * 3 + [Result.published]
-    outcome = grown.publish_complete(epoch)
-    assert outcome
-    assert outcome.seq == high.seq
-    assert [grown.publish(*part).result for part in parts] == [Result.refused] * 4
-    assert grown.rows() == grown.expected_rows()
-
-
-def _halves(batch: Batch) -> tuple[list[Span], list[Span]]:
-    spans = [p.span for p in batch.spans]
-    return spans[:1], spans[1:]

@@ -8,7 +8,6 @@ from tests.support.desk import CLUSTER, TOPIC, Desk
 from tests.support.world import dump
 
 from tidemark.errors import DataLost
-from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.errors import LeftTopicsGone, NextOffsetsNotHeld, NotHeld, OtherCluster
 from tidemark.model.offsets import TopicPartition
@@ -174,17 +173,6 @@ def test_a_dead_letter_of_another_history_is_another_record(desk: Desk) -> None:
     assert desk.dead_letters().count((0, 3)) == 2
 
 
-def test_a_member_from_before_the_new_history_is_fenced(desk: Desk) -> None:
-    epoch = desk.open("first").epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
-    desk.topic_id = "id-2"
-    desk.open("told", overrides=(ACCEPT_DATA_LOSS,))
-    with pytest.raises(EpochHasPassed):
-        desk.publish(batch, contribution)
-    assert desk.rows() == []
-
-
 def test_a_partition_that_is_gone_ends_and_the_others_go_on(desk: Desk) -> None:
     desk.work(desk.open().epoch)
     del desk.ends[SECOND], desk.log_starts[SECOND]
@@ -238,13 +226,6 @@ def test_a_reset_passes_the_epochs_of_the_lost_time_too(desk: Desk) -> None:
     desk.open()
     request = ResetRequest("test", "a test", mirrored=Mirrored(epoch=7, seq=12))
     assert settle(desk.ledger, desk.group, desk.region, request).epoch == 8
-
-
-def test_a_mirror_of_this_ledger_is_no_remark(desk: Desk) -> None:
-    epoch = desk.open(bounds=Bounds(4)).epoch
-    desk.work(epoch)
-    open_with(desk, mirrored=Mirrored(epoch=epoch, seq=1))
-    assert remarks(desk) == []
 
 
 def test_the_cluster_of_the_ledger_is_the_one_that_was_accepted(desk: Desk) -> None:

@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -18,24 +17,21 @@ from tests.support.sent import another_sends, sent_to, too_slow
 from tests.support.waiting import until
 from tests.support.world import World, dump
 
+from tidemark.admin.drop import drop_region
 from tidemark.admin.mirror import mirror_region
-from tidemark.admin.naming import drop_region, move_region, rename_region
 from tidemark.admin.replay import replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
-from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import _mirror_writer as writer_module
 from tidemark.kafka._mirror_writer import Sender
-from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
+from tidemark.kafka.errors import OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import DeadLetterFilter
-from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
+from tidemark.model.output import NOTHING_SENT, Sent
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     MirrorEpochPassed,
-    MirrorReadBackDiffers,
-    MirrorsTookOver,
     OutputChangedSinceRun,
     OutputMarkUnknown,
     OutputResumeAfterWrong,
@@ -133,6 +129,7 @@ def test_each_row_is_sent_once_in_the_order_of_the_batches(region: World) -> Non
     assert region.kafka_offsets() == region.ledger_offsets()
 
 
+@pytest.mark.long
 def test_a_batch_without_rows_is_passed(region: World) -> None:
     """A later mirror does not look at it again."""
     produce(region.kafka, region.topic, [b"bad", b"bad"])
@@ -142,6 +139,7 @@ def test_a_batch_without_rows_is_passed(region: World) -> None:
     assert [one.seq for one in region.group.sent(region.kafka_offsets())] == [1]
 
 
+@pytest.mark.long
 def test_keys_are_objects_of_the_named_columns(region: World) -> None:
     """One that no row has stops what is sent, until it is corrected with a consent."""
     region.settings["output"]["key"] = ["flight"]
@@ -204,28 +202,6 @@ def test_a_writer_that_read_the_ledger_and_slept_is_fenced(
     assert words(region) == numbers(3)
 
 
-def test_a_writer_that_is_fenced_while_it_sends_is_told_so(region: World, sink: str) -> None:
-    """B9: whichever of its calls meets that first; it begins again."""
-    region.produce(1)
-    region.run()
-
-    def records(other: Group) -> Iterator[OutputRecord]:
-        record = OutputRecord(sink, None, b"{}", ())
-        yield record
-        with other.writer():
-            while True:
-                yield record
-
-    with region_of(region.pipeline, region.connections) as one:  # noqa: SIM117
-        with (
-            region_of(region.pipeline, region.connections) as two,
-            pytest.raises(MirrorWriterFenced),
-        ):
-            with one.group.writer() as writer:
-                writer.commit(region.kafka_offsets(), "", records(two.group))
-    assert words(region) == numbers(1)
-
-
 def test_the_epoch_is_read_with_what_is_sent(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,44 +220,6 @@ def test_the_epoch_is_read_with_what_is_sent(
         with pytest.raises(MirrorEpochPassed):
             mirror(one.ledger, one.group, one.name, 1)
     assert words(region) == []
-
-
-def test_what_reads_back_otherwise_is_named(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rewind changes the ledger only if Kafka tells what it wrote."""
-    region.produce(3)
-    publish_unsent(region, "run")
-    with region_of(region.pipeline, region.connections) as one:
-        look, looks = one.group.sent, list[Any]()
-
-        def other(offsets: Any) -> Any:
-            looks.append(look(offsets))
-            return {NOTHING_SENT}
-
-        monkeypatch.setattr(one.group, "sent", other)
-        with pytest.raises(MirrorReadBackDiffers) as failed:
-            mirror(one.ledger, one.group, one.name, 1)
-    [difference] = failed.value.differences
-    assert difference.startswith("sent: 1/")
-    assert difference.endswith(f", Kafka {NOTHING_SENT}")
-    assert len(looks) == 2
-
-
-@pytest.mark.long
-def test_two_that_send_at_once_send_each_row_once(region: World) -> None:
-    """B9: without the members' courtesy, in turns and against each other."""
-    region.settings["output"]["max_rows"] = 1
-    region.produce(8)
-    publish_unsent(region, "run", max_records=1)
-
-    def send_until_all() -> None:
-        while len(words(region)) < 8:
-            with suppress(Fenced, MirrorsTookOver):
-                send(region)
-
-    with ThreadPoolExecutor(2) as threads:
-        for done in [threads.submit(send_until_all) for _ in range(2)]:
-            done.result()
-    assert words(region) == numbers(8)
 
 
 # --- what was sent is not known, or is not this ledger's ---
@@ -366,6 +304,7 @@ def test_a_restored_ledger_without_offsets_gives_out_no_seq_again(
     assert [one.seq for one in sent_records(region)] == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.long
 def test_only_a_batch_of_this_ledger_is_kept_as_sent(region: World) -> None:
     """B9: a writer of a region that was made anew meanwhile may tell of the one before."""
     region.produce(1)
@@ -417,6 +356,7 @@ def test_a_mark_older_than_what_an_unanswered_mirror_sent_is_refused(region: Wor
     assert words(region) == numbers(5)
 
 
+@pytest.mark.long
 def test_a_foreign_commit_on_one_partition_is_put_right(region: World) -> None:
     """Kafka's own tools write no metadata; the other partitions tell what was sent.
 
@@ -455,6 +395,7 @@ def test_a_topic_with_records_of_the_region_is_no_first_run(
 # --- an older region ---
 
 
+@pytest.mark.long
 def test_an_older_region_begins_where_a_person_says(world: World, sink: str) -> None:
     """B9: with all that it has published, or with what comes."""
     world.produce(2)
@@ -467,16 +408,6 @@ def test_an_older_region_begins_where_a_person_says(world: World, sink: str) -> 
     world.settings["output"]["start"] = "beginning"
     world.run("third")
     assert words(world) == numbers(3)
-
-
-@pytest.mark.long
-def test_an_older_region_may_begin_at_its_end(world: World, sink: str) -> None:
-    world.produce(2)
-    world.run("first")
-    world.produce(1, start=2)
-    world.settings["output"] = {"topic": sink, "start": "end"}
-    world.run("second")
-    assert words(world) == ["value 2"]
 
 
 def test_a_start_that_stays_in_the_file_sends_nothing_twice(
@@ -540,17 +471,6 @@ def test_a_file_that_sends_otherwise_writes_no_mirror(region: World) -> None:
     assert words(region) == numbers(1)
 
 
-@pytest.mark.long
-def test_a_region_whose_first_open_failed_is_reset(region: World) -> None:
-    """B4, B9: no run of it has begun an output."""
-    region.produce(2)
-    with failpoint("open.before"), pytest.raises(FailpointHit):
-        region.open()
-    region.reset()
-    region.run()
-    assert words(region) == numbers(2)
-
-
 def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> None:
     """G141: what mirrors after its COMMIT is refused before it writes anything."""
     produce(world.kafka, world.topic, [BAD, good("a row")], 0)
@@ -559,7 +479,6 @@ def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> Non
     order, before = Order("ada", "a test"), dump(world.warehouse)
     for act in (
         lambda: send(world),
-        lambda: rename_region(world.pipeline, world.connections, "another", order),
         lambda: replay_dead_letters(
             world.pipeline, world.connections, DeadLetterFilter(), 9, order, world.executor_of
         ),
@@ -567,12 +486,6 @@ def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> Non
         with pytest.raises(OutputChangedSinceRun) as refused:
             act()
         assert SettingDiffers("output.topic", None, sink) in refused.value.changes
-    assert dump(world.warehouse) == before
-    world.sql("ALTER TABLE public.records RENAME TO moved")
-    world.settings["target"] = {"table": "public.moved"}
-    before = dump(world.warehouse)
-    with pytest.raises(OutputChangedSinceRun):
-        move_region(world.pipeline, world.connections, order)
     assert dump(world.warehouse) == before
 
 
@@ -639,6 +552,7 @@ def test_the_batch_that_was_sent_is_never_pruned(region: World) -> None:
 # --- bounds ---
 
 
+@pytest.mark.long
 def test_transactions_are_of_whole_batches_up_to_max_rows(region: World) -> None:
     """Each with the checkpoint of its last batch."""
     region.settings["output"]["max_rows"] = 5
@@ -654,6 +568,7 @@ def test_transactions_are_of_whole_batches_up_to_max_rows(region: World) -> None
     assert region.kafka_offsets() == region.ledger_offsets()
 
 
+@pytest.mark.long
 def test_a_batch_that_takes_too_long_is_too_large(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -709,6 +624,7 @@ def test_rows_that_somebody_changed_are_not_sent(region: World, change: str, lef
     assert words(region) == []
 
 
+@pytest.mark.long
 def test_planning_waits_while_too_much_is_unsent(
     region: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -730,6 +646,7 @@ def test_planning_waits_while_too_much_is_unsent(
 # --- what else a region goes through ---
 
 
+@pytest.mark.long
 def test_a_long_pause_is_remarked(region: World) -> None:
     """Kafka forgets the offsets of groups without members; whatever was done last."""
     region.run("first")
@@ -744,19 +661,6 @@ def test_a_long_pause_is_remarked(region: World) -> None:
 
 
 @pytest.mark.long
-def test_what_was_sent_survives_a_new_name(region: World) -> None:
-    """The headers bear the name of the region when it sends."""
-    region.produce(2)
-    region.run("first")
-    region.settings["kafka"] = {"group": region.pipeline.group}
-    rename_region(region.pipeline, region.connections, "renamed", Order("test", "a test"))
-    region.region = "renamed"
-    region.produce(1, start=2)
-    region.run("second")
-    assert words(region) == numbers(3)
-    assert sent_records(region)[-1].region == "renamed"
-
-
 def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     """The group still names a batch of the one before."""
     region.produce(2)
@@ -770,41 +674,6 @@ def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     region.settings["output"]["resume_after"] = 1
     region.run("second")
     assert words(region) == numbers(3)
-
-
-@pytest.mark.long
-def test_another_region_that_takes_the_group_over_is_told_what_works(region: World) -> None:
-    """The group names a batch of the one before; of the new one none was ever sent."""
-    region.produce(2)
-    region.run("first")
-    drop_region(region.connections["tidemark_warehouse"], region.region, Order("test", "a test"))
-    region.sql("DROP TABLE public.records")
-    region.settings["kafka"] = {"group": region.pipeline.group, "start": "committed"}
-    region.region = "another"
-    region.produce(1, start=2)
-    found = unknown_mark(lambda: region.open("second"))
-    assert (found.held, found.sent_seq, found.was_published) == (None, None, False)
-    assert str(found).endswith("output.resume_after: 0")
-    region.settings["output"]["resume_after"] = 0
-    region.run("second")
-    assert words(region) == numbers(3)
-
-
-def test_replayed_rows_are_sent(region: World) -> None:
-    """B9, B14: a replay publishes a batch like others."""
-    region.settings["decode"] = {"schema": {"value": "string", "n": "smallint"}}
-    wide = json.dumps({"value": "wide", "n": 70_000}).encode()
-    produce(region.kafka, region.topic, [good("first"), wide])
-    region.run("first")
-    region.sql("ALTER TABLE public.records ALTER n TYPE bigint")
-    region.settings["decode"]["schema"]["n"] = "bigint"
-    region.overrides = ("accept_changes",)
-    region.run("second")
-    order, meant = Order("test", "a test"), DeadLetterFilter()
-    given = region.pipeline, region.connections, meant, 9, order, region.executor_of
-    assert replay_dead_letters(*given).rows == 1
-    assert words(region) == ["first", "wide"]
-    assert [one.seq for one in sent_records(region)] == [1, 2]
 
 
 def test_sent_is_parsed_from_metadata_alone() -> None:

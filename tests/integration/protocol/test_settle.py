@@ -13,7 +13,6 @@ from tests.support.said import said
 from tests.support.world import dump
 
 from tidemark.errors import DataLost, Fenced, MirrorFailed
-from tidemark.failpoints import FailpointHit
 from tidemark.model.batch import Checkpoint
 from tidemark.model.errors import (
     NextOffsetsNotHeld,
@@ -24,15 +23,9 @@ from tidemark.model.errors import (
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.protocol import close as close_module
-from tidemark.protocol.errors import (
-    MirrorEpochPassed,
-    NothingLeftToReset,
-    RunUnfinished,
-    SettleDidNotHappen,
-)
+from tidemark.protocol.errors import MirrorEpochPassed, RunUnfinished, SettleDidNotHappen
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.publish import Result
 from tidemark.protocol.settle import settle
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -43,27 +36,6 @@ def state(desk: Desk) -> tuple[int, int, int]:
     found = desk.ledger.region_state(desk.region)
     assert found is not None
     return found.epoch, found.head_seq, found.next_seq
-
-
-def test_each_open_takes_the_next_epoch(desk: Desk) -> None:
-    assert [desk.open(f"run {n}").epoch for n in range(3)] == [1, 2, 3]
-
-
-def test_an_open_supersedes_the_run_before(desk: Desk) -> None:
-    desk.open("first")
-    desk.open("second")
-    runs = f"SELECT run_id, state FROM tidemark.runs WHERE {desk.here} ORDER BY epoch"
-    assert desk.sql(runs) == [("first", "superseded"), ("second", "open")]
-
-
-def test_an_open_discards_the_unpublished_batch_and_its_contributions(desk: Desk) -> None:
-    epoch = desk.open("first").epoch
-    batch = desk.must_plan(epoch)
-    part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
-    assert desk.publish(batch, part).result is Result.contributed
-    assert desk.open("second").discarded_seqs == (batch.seq,)
-    for table in ("batches", "spans", "contributions"):
-        assert desk.sql(f"SELECT count(*) FROM tidemark.{table} WHERE {desk.here}") == [(0,)]
 
 
 def test_an_old_batch_is_never_adopted(desk: Desk) -> None:
@@ -110,14 +82,6 @@ def test_initial_offsets_are_written_once(desk: Desk) -> None:
     request = OpenRequest("second", Bounds(9), later, desk.epoch, desk.tables)
     settle(desk.ledger, desk.group, desk.region, request)
     assert desk.offsets() == {FIRST: 10, SECOND: 10}
-
-
-def test_initial_offsets_of_known_partitions_are_not_written_again(desk: Desk) -> None:
-    """The second line: the statement itself leaves alone what is there."""
-    desk.work(desk.open().epoch)
-    with desk.ledger.settling(desk.region, "x") as tx:
-        tx.write_initial_offsets({FIRST: 3}, {TOPIC: "id-1"})
-    assert desk.offsets()[FIRST] == 10
 
 
 THIRD = TopicPartition(TOPIC, 2)
@@ -179,26 +143,6 @@ def test_open_mirrors_even_when_the_values_look_equal(desk: Desk) -> None:
             paused.commit({FIRST: 0, SECOND: 0}, "")
 
 
-@pytest.mark.parametrize("point", ["open.before", "open.inside", "open.commit.before"])
-def test_an_open_that_crashed_before_commit_never_was(desk: Desk, point: str) -> None:
-    desk.open("first")
-    before = dump(desk.warehouse)
-    with failpoint(point), pytest.raises(FailpointHit):
-        desk.open("second")
-    assert dump(desk.warehouse) == before | {"sequences": dump(desk.warehouse)["sequences"]}
-
-
-@pytest.mark.parametrize("point", ["open.commit.after", "open.decided", "mirror.before"])
-def test_an_open_that_crashed_after_commit_is_opened_again(desk: Desk, point: str) -> None:
-    desk.work(desk.open("first").epoch)
-    with failpoint(point), pytest.raises(FailpointHit):
-        desk.open("second")
-    epoch = state(desk)[0]
-    assert epoch == 2
-    assert desk.open("second").epoch == 3
-    assert desk.group.offsets == desk.offsets()
-
-
 def test_an_open_whose_answer_was_lost_is_found(desk: Desk) -> None:
     with failpoint("open.commit.sent"):
         assert desk.open().epoch == 1
@@ -240,16 +184,6 @@ def test_a_reset_lowers_what_kafka_is_ahead(desk: Desk) -> None:
     assert desk.group.offsets == desk.offsets()
 
 
-def test_of_two_resets_for_a_run_one_wins(desk: Desk) -> None:
-    """Safe beside another reset: the second finds that the epoch has passed."""
-    epoch = desk.open("run").epoch
-    assert desk.reset("run", epoch).epoch == 2
-    with pytest.raises(NothingLeftToReset) as superseded:
-        desk.reset("run", epoch)
-    assert (superseded.value.epoch, superseded.value.now_at) == (1, 2)
-    assert state(desk)[0] == 2
-
-
 def test_resets_by_hand_at_once_take_one_epoch_each(desk: Desk) -> None:
     desk.open()
 
@@ -272,12 +206,6 @@ def test_a_reset_by_the_dag_counts_and_one_by_hand_clears(desk: Desk) -> None:
     assert desk.sql(count) == [(2,)]
     desk.reset()
     assert desk.sql(count) == [(0,)]
-
-
-def test_a_published_batch_clears_the_count_of_resets(desk: Desk) -> None:
-    desk.reset("a", desk.open("a").epoch)
-    desk.work(desk.open("b").epoch)
-    assert desk.sql(f"SELECT consecutive_resets FROM tidemark.regions WHERE {desk.here}") == [(0,)]
 
 
 def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> None:
@@ -363,15 +291,6 @@ def test_a_reset_works_where_kafka_lost_what_the_ledger_needs(desk: Desk) -> Non
     desk.work(desk.open().epoch)
     desk.ends[FIRST] = 3
     assert desk.reset().epoch == 2
-
-
-def test_a_plan_stops_where_retention_took_its_start(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    desk.log_starts[FIRST] = 2
-    with pytest.raises(NextOffsetsNotHeld) as lost:
-        desk.plan(epoch)
-    assert lost.value.partitions == (NotHeld(FIRST, 0, (2, 10)),)
-    assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
 
 
 def test_a_plan_stops_where_the_topic_was_created_again(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from tests.support.failpoint import meanwhile
 from tests.support.waiting import until
 from tests.support.world import World, everything
 
-from tidemark.errors import Fenced, TargetRefused
+from tidemark.errors import TargetRefused
 from tidemark.kafka.errors import BrokersSilent
 from tidemark.kafka.facts import Broker
 from tidemark.model.batch import Batch
@@ -66,6 +66,7 @@ def test_the_next_batch_is_drained_while_one_is_published(flying: World) -> None
     assert flying.kafka_offsets() == flying.ledger_offsets()
 
 
+@pytest.mark.long
 def test_nobody_waits_for_kafka_to_plan_ahead(
     flying: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,24 +82,6 @@ def test_nobody_waits_for_kafka_to_plan_ahead(
     monkeypatch.setattr(Broker, "facts", silent_ahead)
     assert flying.drain().batches == 6
     assert asked_ahead
-    assert flying.close().rows == sum(COUNTS)
-    assert flying.rows() == everything(COUNTS)
-
-
-def test_a_fast_member_goes_on_while_a_slow_one_finishes(flying: World) -> None:
-    """Its next batch waits, complete, for the one before; the slow member publishes both."""
-    slow: list[LocalExecutor] = []
-
-    def wait_for_the_other(executor: LocalExecutor, batch: Batch, _: Sequence[Span]) -> None:
-        until(lambda: sum(bool(one.partitions) for one in flying.group.holders()) == 2)
-        if not slow:
-            slow.append(executor)
-        if batch.seq == 1 and executor is slow[0]:
-            until(lambda: executor.interrupted.is_set() or _claimed_of(flying, 2))
-
-    flying.before = wait_for_the_other
-    members = [flying.member(slot) for slot in (1, 2)]
-    assert sum(member.result(SECONDS).batches for member in members) == 6
     assert flying.close().rows == sum(COUNTS)
     assert flying.rows() == everything(COUNTS)
 
@@ -125,23 +108,6 @@ def test_a_publish_that_fails_ends_the_job_beside_it(flying: World) -> None:
     assert len(seen) == 2
     assert batches(flying) == [(1, "planned"), (2, "planned")]
     assert flying.rows() == []
-
-
-def test_who_is_fenced_in_the_middle_of_both_makes_nothing_visible(flying: World) -> None:
-    def reset(_: LocalExecutor, batch: Batch, __: Sequence[Span]) -> None:
-        if batch.seq == 2:
-            flying.reset()
-
-    flying.before = reset
-    hold = meanwhile("publish.before", lambda: until(lambda: flying.sql(RESETS) != [(0,)]))
-    with hold, pytest.raises(Fenced):
-        flying.drain()
-    assert flying.rows() == []
-    assert flying.run("again", max_records=10).rows == sum(COUNTS)
-    assert flying.rows() == everything(COUNTS)
-
-
-RESETS = "SELECT count(*) FROM tidemark.resets"
 
 
 def test_what_a_refused_contribution_leaves_is_drained_by_who_owns_it(

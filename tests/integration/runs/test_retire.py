@@ -1,6 +1,6 @@
 """Retirement of staging: of any number of batches, and while a run is still at work."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from threading import Event
@@ -10,15 +10,13 @@ import psycopg2
 import pyarrow as pa
 import pytest
 from tests.support.desk import SCHEMA, Desk, row_batch
-from tests.support.executor import LocalExecutor
 from tests.support.region import rows_of
 from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
-from tidemark.model.batch import ONLY, Batch, Staging
-from tidemark.model.offsets import Span
+from tidemark.model.batch import ONLY, Staging
 from tidemark.postgres.session import Connection
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.runs import retire as retire_module
@@ -30,7 +28,6 @@ from tidemark_local.stack import LocalStack
 
 SECONDS = 120
 BATCHES = 1000
-STAGED = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '_rows$' ORDER BY 1"
 
 
 @pytest.mark.long
@@ -50,50 +47,6 @@ def test_staging_of_more_batches_than_one_transaction_may_lock_is_dropped(
         )
     assert retire(desk.engine, desk.region) == [*range(1, BATCHES + 1)]
     assert retire(desk.engine, desk.region) == []
-
-
-def staged_during(world: World) -> list[int]:
-    """How many batches have staging tables when each job of the world's run begins."""
-    found: list[int] = []
-
-    def look(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        found.append(len(world.sql(STAGED)))
-
-    world.before = look
-    return found
-
-
-def test_a_long_run_keeps_no_staging_but_that_of_the_batch_it_works_on(world: World) -> None:
-    world.produce(12)
-    staged = staged_during(world)
-    world.open(max_records=2)
-    assert world.drain().batches == 6
-    assert staged == [1] * 6
-    assert world.sql(STAGED) == []
-    assert world.close().rows == 12
-
-
-def test_staging_that_a_stopped_executor_holds_delays_no_publish_and_goes_later(
-    world: World,
-) -> None:
-    """H10: a COPY that goes on and on holds its lock."""
-    world.produce(8)
-    world.open(max_records=2)
-    with closing(psycopg2.connect(**world.warehouse)) as zombie, zombie.cursor() as cursor:
-
-        def hold(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-            world.before = lambda *_: None
-            executor._before = world.before
-            cursor.execute(
-                f"LOCK TABLE {batch.staging.schema}.{batch.staging.rows} IN ROW EXCLUSIVE MODE"
-            )
-
-        world.before = hold
-        assert world.drain().batches == 4
-        assert len(world.sql(STAGED)) == 1
-    engine = connect(world.warehouse)
-    until(lambda: len(retire(engine, world.region)) == 1)  # the zombie's session may still end
-    assert world.close().rows == 8
 
 
 def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
@@ -129,6 +82,7 @@ def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
 WRITES, READS = "ROW EXCLUSIVE", "ACCESS SHARE"
 
 
+@pytest.mark.long
 def test_of_all_who_hold_staging_only_tasks_that_write_to_what_nobody_needs_are_ended(
     stack: LocalStack, warehouse: dict[str, Any]
 ) -> None:
@@ -250,9 +204,3 @@ def test_whatever_ends_a_prune_the_run_is_green(
 ) -> None:
     monkeypatch.setattr(Deciding, "prune", raising(error))
     assert pruning.close("second").rows == 2
-
-
-def test_who_stops_the_process_is_heard(pruning: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deciding, "prune", raising(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        pruning.close("second")

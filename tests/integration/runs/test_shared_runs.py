@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Event, Lock
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -14,25 +13,17 @@ from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.topics import add_partitions, create_topic
 from tests.support.waiting import until
-from tests.support.world import World, everything, fail
+from tests.support.world import World, everything
 
 from tidemark.admin.errors import MirrorDuringRewind
 from tidemark.admin.mirror import mirror_region
-from tidemark.errors import Fenced, JobFailed
+from tidemark.errors import Fenced
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.postgres.transaction import transaction
-from tidemark.protocol.publish import Result, contribute_and_publish
 from tidemark.runs import _drain as drain_module
 from tidemark.runs import _watch as watch_module
-from tidemark.runs._stall import FOREIGN_SECONDS
 from tidemark.runs.errors import MemberFenced, RunStalled
-from tidemark.runs.retire import retire
-from tidemark.runs.targets import writers_of
-from tidemark.settings.endpoints import Endpoints
-from tidemark.spark.specs import job_spec
-from tidemark.staging.tables import complete_reads
 
 SECONDS = 120
 PARTITIONS = 4
@@ -105,16 +96,6 @@ def test_a_member_without_a_partition_idles_and_ends_well(shared: World) -> None
     assert len(shared.executors) == PARTITIONS
 
 
-def test_a_member_that_finds_the_run_done_ends_green(shared: World) -> None:
-    """A run with fewer slots than members: the last one starts when all is done."""
-    shared.open()
-    shared.drain(slot=1)
-    executors = len(shared.executors)
-    assert shared.drain(slot=2).batches == 0
-    assert len(shared.executors) == executors
-    assert shared.close().rows == 40
-
-
 def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
     shared: World,
 ) -> None:
@@ -140,31 +121,6 @@ def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
 
 
 @pytest.mark.long
-def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: World) -> None:
-    """It worked for longer than no_progress_seconds and claims nothing: the wait begins anew."""
-    shared.settings = {"no_progress_seconds": 60}
-    shared.clock = clock = Clock()
-    started = Event()
-
-    def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        if not started.is_set() and len(spans) == PARTITIONS:
-            started.set()
-            assert executor.interrupted.wait(SECONDS)
-
-    shared.open(max_records=8)
-    shared.before = fail
-    with pytest.raises(JobFailed):
-        shared.drain()  # the batch is planned: the ledger shows nothing new for a while
-    shared.before = hook
-    first = shared.member(1)
-    assert started.wait(SECONDS)
-    clock.now += 61
-    second = shared.member(2)
-    assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
-    assert shared.close().rows == 40
-
-
-@pytest.mark.long
 def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> None:
     """S11: a revocation before anything was fetched is ignored."""
     shared.before = until_all_hold(shared, 2)
@@ -172,63 +128,6 @@ def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> No
     members = [shared.member(slot) for slot in (1, 2)]
     assert sum(member.result(SECONDS).batches for member in members) == 1
     assert shared.close().rows == 40
-
-
-def test_a_contribution_of_spans_that_another_one_claimed_is_refused_and_the_run_goes_on(
-    shared: World,
-) -> None:
-    """An Airflow retry beside its living predecessor: one of the two is accepted, nobody fails."""
-    others: list[Batch] = []
-
-    def overtake(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        if not others:
-            others.append(batch)
-            drain_whole_plan(shared)
-
-    shared.after = overtake
-    shared.open()
-    assert shared.drain().rows == 0
-    assert shared.close().rows == 40
-    assert shared.rows() == EVERYTHING
-
-
-@pytest.mark.parametrize("point", ["before", "after"])
-def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_failure(
-    shared: World, point: str
-) -> None:
-    """The same, and the one that was accepted has dropped the staging under the other's job."""
-    others: list[Batch] = []
-
-    def overtake(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        if not others:
-            others.append(batch)
-            drain_whole_plan(shared)
-            assert retire(shared.ledger().engine, shared.region) == [batch.seq]
-            if point == "before":
-                raise JobFailed()
-
-    setattr(shared, point, overtake)
-    shared.open(max_records=20)
-    assert shared.drain().rows == 20
-    assert shared.close().rows == 40
-    assert shared.rows() == EVERYTHING
-
-
-def drain_whole_plan(world: World) -> None:
-    """One more member drains and publishes the epoch's whole plan, whoever holds the partitions."""
-    ledger = world.ledger()
-    [batch] = ledger.unpublished_batches(world.region)
-    number = ledger.register_member(world.region, batch.epoch, uuid4(), "another")
-    endpoints = Endpoints.of(world.pipeline, world.connections)
-    executor = LocalExecutor(job_spec(world.pipeline, endpoints, number))
-    spans = [planned.span for planned in batch.spans]
-    winners = executor.drain(batch, spans)
-    with transaction(ledger.engine, "reads") as cursor:
-        reads = complete_reads(cursor, batch.staging, number, spans)
-    target_writers = writers_of(world.pipeline, executor.output_schemas())
-    contribution = Contribution(number, reads, tuple(winners))
-    outcome = contribute_and_publish(ledger, target_writers, batch, contribution)
-    assert outcome.result is Result.published
 
 
 def test_a_reset_fences_every_member_and_the_next_run_reads_everything_once(shared: World) -> None:
@@ -302,21 +201,6 @@ def test_a_member_that_hangs_is_named_and_the_run_fails(shared: World) -> None:
     assert holder.number(shared.region) in (1, 2)
     release()
     hanging.result(SECONDS)
-
-
-def test_a_slow_member_that_makes_progress_is_waited_for(shared: World) -> None:
-    """For no_progress_seconds: it is no stranger."""
-    shared.settings = {"no_progress_seconds": 60}
-    shared.clock = clock = Clock()
-    release = held_up(shared)
-    shared.open()
-    members = [shared.member(slot) for slot in (1, 2)]
-    until(lambda: one_waits(shared))
-    clock.move(FOREIGN_SECONDS + 5)
-    release()
-    for member in members:
-        member.result(SECONDS)
-    assert shared.close().rows == 40
 
 
 @pytest.mark.long
@@ -403,28 +287,6 @@ def test_partitions_added_in_the_middle_of_a_run_join_the_next_one(
     assert shared.rows()[PARTITIONS:] == [(PARTITIONS, n) for n in range(3)]
 
 
-def test_partitions_added_between_a_failure_and_its_retry_join_the_next_run(
-    shared: World, admin: AdminClient
-) -> None:
-    """The retry works from the same plan; what came later belongs to the next run's target."""
-
-    def fail(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        raise JobFailed()
-
-    shared.before = fail
-    shared.open("first")
-    with pytest.raises(JobFailed):
-        shared.drain("first")
-    add_partitions(admin, shared.topic, PARTITIONS + 1)
-    produce(shared.kafka, shared.topic, numbered(3), partition=PARTITIONS)
-    shared.before = lambda *_: None
-    shared.drain("first")
-    shared.close("first")
-    assert shared.rows() == EVERYTHING
-    shared.run("second")
-    assert shared.rows() == [*EVERYTHING, *((PARTITIONS, n) for n in range(3))]
-
-
 def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
     shared: World, admin: AdminClient
 ) -> None:
@@ -442,6 +304,7 @@ def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
         admin.delete_topics([more])[more].result(120)
 
 
+@pytest.mark.long
 def test_a_mirror_of_the_same_epoch_in_between_fences_nobody(shared: World) -> None:
     """Each member mirrors what it published; so may a person, by hand."""
     shared.before = until_all_hold(shared, 2)
@@ -458,6 +321,7 @@ def test_a_mirror_of_the_same_epoch_in_between_fences_nobody(shared: World) -> N
     assert shared.kafka_offsets() == shared.ledger_offsets()
 
 
+@pytest.mark.long
 def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) -> None:
     """Kafka would be ahead of the ledger once the rewind is done."""
     shared.run("first", max_records=16)
@@ -469,20 +333,3 @@ def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) 
     with meanwhile("reset.after", by_hand):
         shared.reset(to=1)
     assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
-
-
-@pytest.mark.long
-def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: World) -> None:
-    """S15, S16: every member can start any partition from the merged checkpoint."""
-    shared.run("first", max_records=16)
-    report = shared.reset(to=1)
-    assert report.removed is not None
-    assert (report.to_seq, report.removed.rows) == (1, 24)
-    assert len(shared.rows()) == 16
-    assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
-    shared.before = until_all_hold(shared, 2)
-    shared.open("second")
-    for member in [shared.member(slot, "second") for slot in (1, 2)]:
-        member.result(SECONDS)
-    assert shared.close("second").rows == 24
-    assert shared.rows() == EVERYTHING

@@ -1,20 +1,26 @@
 """How long members wait for partitions that somebody else holds, by a clock that the test moves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from threading import Event, Lock
 from typing import Any
 
 import psycopg2
 import pytest
 from tests.support.clock import Clock
+from tests.support.executor import LocalExecutor
+from tests.support.failpoint import meanwhile
 from tests.support.stranger import holder_beside
 from tests.support.waiting import until
-from tests.support.world import World
+from tests.support.world import World, fail
 
-from tidemark.kafka.description import client_id_of
+from tidemark.errors import JobFailed
+from tidemark.ledger.reader import Progress
+from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
+from tidemark.model.plan import Bounds
 from tidemark.runs import _drain as drain_module
-from tidemark.runs._stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS
+from tidemark.runs._stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
 from tidemark.runs.errors import RunStalled
 
 SECONDS = 120
@@ -69,6 +75,7 @@ def is_settled(world: World) -> bool:
     return is_shared and (claimed, shown) == ([(parts - 1,)], [("waiting",)])
 
 
+@pytest.mark.long
 def test_a_stranger_that_leaves_nobody_a_partition_to_plan_for_fails_the_run(
     lone: World, clock: Clock
 ) -> None:
@@ -109,34 +116,6 @@ def region(request: pytest.FixtureRequest) -> World:
     return world
 
 
-def test_a_member_of_an_earlier_run_is_waited_for_like_one_of_this(
-    region: World, clock: Clock
-) -> None:
-    """One that was killed stays in the group until its session ends: up to 45 s with KIP-848."""
-    with holder_beside(region, client_id_of(region.region, 4711)) as leave:
-        member = region.member()
-        until(lambda: is_settled(region))
-        clock.move(LATE)
-        assert not member.done()
-        leave.set()
-        rows = member.result(SECONDS).rows
-    assert region.close().rows == rows == len(region.rows()) > 0
-
-
-def test_a_member_of_an_earlier_run_that_stays_is_named_in_the_end(
-    region: World, clock: Clock
-) -> None:
-    dead = client_id_of(region.region, 4711)
-    with holder_beside(region, dead):
-        member = region.member()
-        until(lambda: is_settled(region))
-        clock.now += PATIENCE + 1
-        with pytest.raises(RunStalled) as stalled:
-            member.result(SECONDS)
-    assert [one.client_id for one in stalled.value.holders] == [dead]
-    assert len(stalled.value.spans) == 1
-
-
 LOCK = "SELECT FROM tidemark.regions WHERE region = %s FOR NO KEY UPDATE"
 
 
@@ -158,3 +137,84 @@ def test_a_region_that_somebody_has_locked_is_waited_for_up_to_a_bound(
         clock.now += EXCUSED * PATIENCE + LOCKED_SECONDS
         with pytest.raises(RunStalled):
             member.result(SECONDS)
+
+
+def late(clock: Clock) -> None:
+    """Nobody else would be waited for as long."""
+    clock.now += PATIENCE + 1
+
+
+def test_a_members_own_contribution_on_its_way_is_no_stall(
+    shared: World, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry takes over the only batch; its job takes long, and its publish begins a while later.
+
+    The ledger is then as the member saw it at its first look.
+    """
+    shared.reset()
+    shared.begin("run", Bounds(1000, None, None, None, 2))
+    shared.before = fail
+    with pytest.raises(JobFailed):
+        shared.drain()
+    shared.before = lambda *_: None
+    shared.after = lambda *_: late(clock)
+    looks, look = [0], StallDetector.progress
+
+    def counted(stall: StallDetector, **given: Any) -> Progress:
+        try:
+            return look(stall, **given)
+        finally:
+            looks[0] += 1
+
+    def wait_for_a_look() -> None:
+        seen = looks[0]
+        late(clock)
+        until(lambda: looks[0] > seen)
+
+    monkeypatch.setattr(StallDetector, "progress", counted)
+    with meanwhile("publish.before", wait_for_a_look):
+        assert shared.drain().rows == 6
+    assert shared.close().rows == 6
+
+
+STAGED = """
+INSERT INTO tidemark_staging."{}_1_dead_letters"
+    (member, attempt, topic, partition, "offset", reason, detail, value)
+SELECT 0, 0, 't', 0, n, 'r', 'd', repeat('x', 1000)::bytea FROM generate_series(1, 100) n
+"""
+
+
+def test_a_slow_job_that_stages_is_waited_for(shared: World, clock: Clock) -> None:
+    """Its batch grew while records were easy, and its transform became slow in mid-run.
+
+    What a task stages shows before it commits: who has done its part waits, however long.
+    """
+    first, done = Lock(), Event()
+
+    def slow(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if len(spans) > 1:  # the other one has yet to join
+            until(executor.interrupted.is_set)
+        elif first.acquire(blocking=False):
+            until(done.is_set)
+
+    shared.before = slow
+    members = [shared.member(slot) for slot in (1, 2)]
+    until(lambda: is_half_done(shared))
+    with closing(psycopg2.connect(**shared.warehouse)) as task, task.cursor() as cursor:
+        clock.move(LATE)
+        for _ in range(3):
+            cursor.execute(STAGED.format(shared.region))
+            clock.move(PATIENCE + LATE)
+            assert not any(member.done() for member in members)
+    done.set()
+    assert sum(member.result(SECONDS).rows for member in members) == 6
+    assert shared.close().rows == 6
+    measured = "SELECT drain_seconds > 0 AND publish_seconds > 0 FROM tidemark.batches"
+    assert shared.sql(measured) == [(True,)]
+
+
+def is_half_done(world: World) -> bool:
+    """One member has claimed its part, and waits for the other one."""
+    claimed = world.sql("SELECT count(*) FROM tidemark.spans WHERE contribution IS NOT NULL")
+    shown = world.sql("SELECT state FROM tidemark.members ORDER BY state")
+    return (claimed, shown) == ([(1,)], [("draining",), ("waiting",)])

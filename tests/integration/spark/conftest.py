@@ -1,6 +1,7 @@
 """Spark for the tests of a module, and batches that it drains."""
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -39,10 +40,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture
-def kept_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands use the module's Spark, and it goes on when they end."""
+def kept_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands use the module's Spark, and it goes on when they end.
+
+    A member that outlives a red test would end the Spark of the tests behind it.
+    """
     monkeypatch.setattr(executors, "context", lambda *_, **__: spark.sparkContext)
     monkeypatch.setattr(SparkExecutor, "close", lambda _: None)
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("member "):
+            thread.join(300)
 
 
 @pytest.fixture

@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.spark.archive import SILENT, archive, try_archive, with_archive
+from tidemark.spark.archive import try_archive
 from tidemark.spark.errors import SparkArchiveRefused
-from tidemark.spark.java_options import LATE, LAUNCHER, OPTIONS, QUICK
+from tidemark.spark.java_options import (
+    LATE,
+    LAUNCHER,
+    OPTIONS,
+    QUICK,
+    archive,
+    with_archive,
+)
 from tidemark_local.daemon import java
 
 pytestmark = pytest.mark.spark
@@ -31,24 +38,6 @@ def driver(words: Path, **environment: str) -> "subprocess.CompletedProcess[str]
     env |= {"TIDEMARK_SPARK_LOG": str(words), "SPARK_LOCAL_IP": "127.0.0.1", **environment}
     argv = [sys.executable, "-c", DRIVER]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
-def test_a_jvm_maps_the_archive_that_the_installation_made(tmp_path: Path) -> None:
-    assert archive().exists(), "scripts/bootstrap makes it"
-    told = driver(tmp_path / "words")
-    assert (told.stdout, told.stderr) == ("6 True\n", "")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
-def test_an_archive_of_another_java_is_left_aside_in_silence(tmp_path: Path) -> None:
-    other, words = tmp_path / "other.jsa", tmp_path / "words"
-    other.write_bytes(bytes(100_000))
-    told = driver(words, **{OPTIONS: f"-XX:SharedArchiveFile={other} {SILENT}"})
-    assert (told.stdout, told.stderr) == ("6 False\n", "")
-    assert "archive" not in words.read_text()
 
 
 @pytest.mark.parametrize("options", [QUICK, LATE, LAUNCHER])

@@ -1,46 +1,28 @@
 """B17: a batch through an Arrow transform, and both kinds side by side."""
 
-import sys
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import jobs.flights
-import jobs.flights_arrow
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.support.batches import Batches, Run
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
-from tests.support.transforms import fails, of_arrow
+from tests.support.transforms import of_arrow
 from tests.support.world import World
 
-from tidemark.errors import InvalidSettings, SchemaMismatch, TidemarkError, TransformFailed
-from tidemark.model.batch import ONLY
-from tidemark.settings.fields import arrow_schema
-from tidemark.settings.pipeline import Pipeline
+from tidemark.errors import TidemarkError
+from tidemark.model.batch import ONLY, Batch
+from tidemark.model.errors import ReadsLost, RowsNotConsumed
 from tidemark.spark import executor as executors
-from tidemark.spark.errors import (
-    RowsNotTransformed,
-    TransformColumnsVary,
-    TransformRaised,
-    TransformReturnedOther,
-)
+from tidemark.spark.errors import RowsNotTransformed
 from tidemark.spark.executor import SparkExecutor
-from tidemark.spark.records import row_schema
-from tidemark.spark.source import wire_schema
-from tidemark.spark.testing import assert_cuts_change_nothing
 from tidemark.spark.transform import ArrowTransform
 
 pytestmark = pytest.mark.spark
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def of_frame(rows: DataFrame) -> DataFrame:
@@ -67,20 +49,7 @@ def test_both_kinds_stage_the_same_rows(
     assert len(batches.dead_letters(batch)) == 1
 
 
-@pytest.mark.parametrize(("times", "rows"), [(0, 0), (3, 36)])
-def test_no_rows_and_more_rows_than_records_are_staged(
-    times: int, rows: int, run: Run, batches: Batches
-) -> None:
-    """B17: filter and explode."""
-
-    def function(block: pa.RecordBatch) -> pa.RecordBatch:
-        return block.take(pa.array(list(range(block.num_rows)) * times, pa.int64()))
-
-    batch, winners = run(ArrowTransform(function))
-    assert sum(winner.rows.get(ONLY, 0) for winner in winners) == rows
-    assert batches.numbers(batch, winners) == sorted([*range(12)] * times)
-
-
+@pytest.mark.long
 def test_what_arrow_libraries_return_is_stored_as_it_is(run: Run, batches: Batches) -> None:
     """B17: polars has string views, others large strings; no column is refused for a flag."""
     kinds = {
@@ -106,34 +75,6 @@ def test_what_arrow_libraries_return_is_stored_as_it_is(run: Run, batches: Batch
     assert batches.staged(batch, "n, v, l, s, z, d")[3] == (3, *values)
 
 
-@pytest.mark.parametrize(
-    ("function", "kind", "case"),
-    [
-        (fails, TransformFailed, TransformRaised),
-        pytest.param(
-            lambda block: None if block.num_rows else block,
-            InvalidSettings,
-            TransformReturnedOther,
-            marks=pytest.mark.long,
-        ),
-        (
-            lambda block: block.drop_columns(["text"]) if block.num_rows else block,
-            SchemaMismatch,
-            TransformColumnsVary,
-        ),
-    ],
-)
-def test_what_a_transform_does_wrong_in_a_task_comes_out_as_what_it_is(
-    function: Any, kind: type[TidemarkError], case: type[TidemarkError], run: Run
-) -> None:
-    """B17: a transform that raised, with its place."""
-    with pytest.raises(kind) as caught:
-        run(ArrowTransform(function))
-    assert caught.value.case == case.__name__
-    assert len(str(caught.value)) < 1000
-    assert (", in fails)" in str(caught.value.fields().get("cause"))) == (function is fails)
-
-
 def test_rows_that_the_transform_was_not_given_are_missed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,20 +88,33 @@ def test_rows_that_the_transform_was_not_given_are_missed(
     assert missed.value.read == missed.value.given + 1
 
 
-def test_a_module_that_workers_cannot_import_is_named(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_transform_is_blamed_for_reads_that_are_gone(
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B17: the function travels by its name."""
-    name = f"alone_{uuid4().hex[:8]}"
-    (tmp_path / f"{name}.py").write_text("def transform(block):\n    return block\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setitem(sys.modules, name, module := import_module(name))
-    function = module.transform
-    with pytest.raises(TransformRaised) as failed:
-        run(ArrowTransform(function))
-    assert failed.value.cause == f"ModuleNotFoundError: No module named '{name}'"
+    """G179: a task records them before it returns."""
+    monkeypatch.setattr(SparkExecutor, "_read", lambda *_: {})
+    with pytest.raises(ReadsLost):
+        run(ArrowTransform(lambda block: block))
 
 
+@pytest.mark.parametrize(("are_gone", "error"), [(True, ReadsLost), (False, RowsNotConsumed)])
+def test_a_frame_is_blamed_for_reads_that_are_gone_only_beside_its_rows(
+    run: Run, monkeypatch: pytest.MonkeyPatch, are_gone: bool, error: type[TidemarkError]
+) -> None:
+    """G179: what a fail-over takes back it takes from both."""
+
+    def lost(executor: SparkExecutor, batch: Batch) -> dict[Any, Any]:
+        with executor._looking() as cursor:
+            if are_gone:
+                cursor.execute(f"DELETE FROM {batch.staging.schema}.{batch.staging.rows}")
+        return {}
+
+    monkeypatch.setattr(SparkExecutor, "_read", lost)
+    with pytest.raises(error):
+        run(of_frame)
+
+
+@pytest.mark.long
 def test_every_command_knows_an_arrow_transform(
     world: World, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,33 +155,24 @@ def test_every_command_knows_an_arrow_transform(
     assert "transform_kind is dataframe" in " ".join(told.split())
 
 
-FLIGHTS = Pipeline.load(ROOT / "dags" / "flights.yaml")
-FLIGHT = wire_schema(row_schema(arrow_schema(FLIGHTS.decode.declared), ()))
-ODD: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    pa.int32(): st.integers(-(2**31), 2**31 - 1) | st.sampled_from([0, 15, 16, 3125, 500_000]),
-    pa.int64(): st.integers(0, 2**40),
-    pa.string(): st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
-    pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(UTC)),
-}
-ROWS = st.lists(
-    st.fixed_dictionaries({field.name: st.none() | ODD[field.type] for field in FLIGHT}),
-    min_size=1,
-    max_size=40,
-).map(lambda rows: pa.RecordBatch.from_pylist(rows, schema=FLIGHT))
-
-
-@settings(
-    max_examples=8,
-    phases=[Phase.generate],  # each example is a job
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(flights=ROWS)
-def test_the_example_in_both_kinds_makes_the_same_of_any_flight(
-    spark: SparkSession, flights: pa.RecordBatch
+@pytest.mark.long
+def test_a_transform_that_becomes_slow_in_mid_run_fails_nobody(
+    world: World, kept_spark: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B17: every bit of every row, also of odd ones."""
-    made = jobs.flights_arrow.transform(flights)
-    frame = jobs.flights.transform(spark.createDataFrame(pa.table(flights)))
-    assert frame.toArrow().cast(made.schema).equals(pa.table(made))
-    assert_cuts_change_nothing(jobs.flights_arrow.transform, flights, tries=3)
+    """G131: a batch as large as easy records allow takes twice no_progress_seconds.
+
+    A block of 10,000 records takes 10 s, a third of what may pass without progress.
+    """
+    monkeypatch.setattr(world, "executor_of", executors.spark_executor)
+    world.settings = {
+        "transform": "tests.support.transforms:slow_later",
+        "no_progress_seconds": 30,
+    }
+    world.produce(115_000)
+    world.produce(50_000, 1)
+    world.begin("run", world.pipeline.bounds())
+    members = [world.member(slot) for slot in (1, 2)]
+    assert sum(member.result(600).rows for member in members) == 165_000
+    assert world.close().rows == 165_000
+    [(slowest,)] = world.sql("SELECT max(drain_seconds) FROM tidemark.batches")
+    assert slowest > 2 * 30

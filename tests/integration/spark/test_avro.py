@@ -3,13 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.produce import produce
 from tests.support.protobuf import as_set, field, file, message, serialized
-from tests.support.registered import RegisteredWorld
 from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.support.world import World
 from tests.unit.test_avro import record, written
@@ -120,42 +118,13 @@ def test_messages_pass_through_tasks_and_the_proof(project: World, known: TestRe
     assert answer("verify", PIPELINE)["clean"]
 
 
-@pytest.mark.parametrize("format_name", ["avro", pytest.param("protobuf", marks=pytest.mark.long)])
-def test_columns_of_the_newest_schema_pass_through_tasks_and_the_proof(
-    project: World, known: TestRegistry, format_name: str
-) -> None:
-    """B12, B20: checked and shown before the first run; a newer schema's field is added."""
-    own = RegisteredWorld(
-        project.kafka, project.warehouse, project.topic, project.region, known=known
-    )
-    own.decode |= {"format": format_name, "on_new_field": "add"}
-    own.target["on_new_column"] = "add"
-    write_pipeline(project, decode=own.file["decode"], target=own.file["target"])
-    one, name = ("id", "long"), ("name", ["null", "string"])
-
-    def write(datum: dict[str, Any], *fields: Any) -> None:
-        known.authorization = None
-        own.write(datum, *fields)
-        known.authorization = basic("ada", SECRET)
-
-    write({"id": 1}, one)
-    found = {check["check"]: check for check in answer("check", PIPELINE)["checks"]}
-    assert found["decode"]["fact"] == f"{format_name}: 1 column; schemas from {known.url}"
-    assert "1 record read: 1 row, 0 dead letters" in tidemark("preview", PIPELINE).stdout
-    answer("run", PIPELINE)
-    write({"id": 2, "name": "b"}, name, one)
-    answer("run", PIPELINE)
-    rows = project.sql("SELECT id, name, kafka_offset FROM public.records ORDER BY 3")
-    assert rows == [(1, None, 0), (2, "b", 1)]
-    assert answer("verify", PIPELINE)["clean"]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     "answered",
     [
         pytest.param((503, b"{}"), id="away"),
-        pytest.param((401, b"{}"), id="login", marks=pytest.mark.long),
-        pytest.param((404, b"<html>"), id="address", marks=pytest.mark.long),
+        pytest.param((401, b"{}"), id="login"),
+        pytest.param((404, b"<html>"), id="address"),
     ],
 )
 def test_a_registry_that_gives_no_schema_fails_the_run_and_loses_nothing(

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.support.spark_cluster import (
     command_lines,
     driver_page,
     executor_of,
+    pack_environment,
     stopped,
 )
 from tests.support.waiting import until
@@ -90,15 +90,13 @@ def test_no_record_is_lost_or_doubled_though_executor_and_worker_are_killed_and_
     flights: Flights, folder: Folder
 ) -> None:
     """B19: the packages too reach executors, in a packed environment."""
-    from tidemark.spark.packed import pack
-
     expected = flights.prepare(8_000, 4_000)
     packed = flights.project / "environment.tar"
-    pack(packed)
-    with tarfile.open(packed) as archive:  # once on each node, as a cluster would have it
-        archive.extractall(flights.project / "environment", filter="tar")
-    as_checkout(flights.project / "environment")
-    python = str(flights.project / "environment" / "bin" / "python")
+    pack_environment(packed)
+    environment = flights.project / "environment"  # once on each node, as a cluster would have it
+    environment.mkdir()
+    subprocess.run(["tar", "-C", environment, "-xf", packed], check=True)
+    python = str(environment / "bin" / "python")
     conf = SHORT_LIVED | {"spark.ui.enabled": "true", "spark.ui.port": "0"}
     with running(folder, 2) as cluster:
         spark = cluster.connection | {"extra": {"python": python}}
@@ -118,13 +116,6 @@ def test_no_record_is_lost_or_doubled_though_executor_and_worker_are_killed_and_
         assert secret not in str(dump(flights.warehouse))
     assert "spark.authenticate.secret" in shown
     assert "(redacted)" in shown
-
-
-def as_checkout(environment: Path) -> None:
-    """Failpoints are inert in what is packed, as no tests stand beside it: here some do."""
-    tests = environment / "tests"
-    tests.mkdir()
-    (tests / "conftest.py").touch()
 
 
 def await_stopped(

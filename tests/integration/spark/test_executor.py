@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,8 +17,6 @@ from uuid import uuid4
 import psutil
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,13 +28,11 @@ from tests.support.spark_cluster import stopped
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.errors import DataLost, StagingLost, TargetRefused, error_as_dict
+from tidemark.errors import TargetRefused, error_as_dict
 from tidemark.failpoints import VARIABLE
 from tidemark.kafka.errors import CorruptRange
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.postgres.errors import StagingDiscarded
-from tidemark.settings.fields import arrow_schema
 from tidemark.spark.errors import (
     SparkJobCancelled,
     SparkJobFailed,
@@ -120,44 +115,6 @@ def test_every_record_is_staged_once_by_the_winners(
     assert len(batches.dead_letters(batch)) == 3
 
 
-def test_the_columns_are_the_same_with_and_without_a_transform(
-    spark: SparkSession, batches: Batches
-) -> None:
-    spec = batches.spec("key", "timestamp", "headers")
-    kinds = {
-        "a": "array<struct<k:decimal(4,1),y:binary>>",
-        "b": "struct<u:string,v:array<timestamp>,w:date>",
-        "c": "smallint",
-        "d": "boolean",
-        "f": "float",
-    }
-    spec = replace(spec, fields=arrow_schema(kinds))
-    schemas = [
-        SparkExecutor(spec, way, lambda: spark.sparkContext).output_schemas()
-        for way in (identity, None, ARROW)
-    ]
-    assert schemas[0] == schemas[1] == schemas[2]
-
-
-@with_each_kind_of_transform
-def test_metadata_and_nested_fields_are_staged(
-    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
-) -> None:
-    name = topic()
-    values = [b'{"l":["2024-02-29T12:00:00Z",null],"s":{"d":"2024-02-29"}}', b"{}"]
-    produce(kafka, name, values)
-    fields = arrow_schema({"l": "array<timestamp>", "s": "struct<d:date>"})
-    spec = batches.spec("key", "timestamp", "headers", fields=fields)
-    span = Span(name, 0, 0, 2)
-    executor, batch = ready([span], transform, spec)
-    (winner,) = executor.drain(batch, [span])
-    assert winner.rows == {ONLY: 2}
-    assert batches.staged(batch, "kafka_offset, l, s") == [
-        (0, [datetime.fromisoformat("2024-02-29T12:00"), None], {"d": "2024-02-29"}),
-        (1, None, None),
-    ]
-
-
 def test_a_transform_may_shuffle(
     kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
 ) -> None:
@@ -173,25 +130,14 @@ def test_a_transform_may_shuffle(
     assert readers.isdisjoint(winner.attempt for winner in winners)
 
 
-def test_a_transform_may_use_its_rows_twice(
-    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
-) -> None:
-    name = topic()
-    produce(kafka, name, [*documents(3), b"bad"])
-    batch, winners = run([Span(name, 0, 0, 4)], lambda rows: rows.union(rows).coalesce(1))
-    assert batches.numbers(batch, winners) == [0, 0, 1, 1, 2, 2]
-    assert [read[4:] for read in batches.reads(batch)] == [(4, 1)]
-    assert len(batches.dead_letters(batch)) == 1
-
-
 READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
 ALWAYS = {
     identity: ("read.staged",),
-    None: (),  # in one Python process, as with ARROW
-    ARROW: ("stage.after",),
+    None: (),
+    ARROW: (),
 }
-"""Points of the reader and of the writer; `make faults` kills each kind's workers at every one."""
+"""Points of the reader and of the writer; the second tier tries every one."""
 
 
 @pytest.mark.parametrize(
@@ -255,6 +201,7 @@ class KeptSpark(SparkExecutor):
     def close(self) -> None: ...
 
 
+@pytest.mark.long
 def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
     spark: SparkSession, world: World, stack: LocalStack
 ) -> None:
@@ -313,6 +260,7 @@ def test_what_a_shuffle_writes_no_other_account_can_read(spark: SparkSession) ->
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.long
 def test_tasks_stage_by_a_login_that_can_do_nothing_else(
     kept_spark: None, role_world: RoleWorld
 ) -> None:
@@ -361,23 +309,7 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
     return found[0]
 
 
-@with_one_kind_of_transform
-def test_lost_data_comes_out_as_what_it_is(
-    transform: Transform | None,
-    kafka: str,
-    admin: AdminClient,
-    topic: Topic,
-    run: Callable[..., Drained],
-) -> None:
-    name = topic()
-    produce(kafka, name, documents(20))
-    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(120)
-    with pytest.raises(DataLost) as lost:
-        run([Span(name, 0, 3, 20)], transform)
-    found = lost.value.fields()
-    assert (lost.value.case, found["offset"]) == ("OffsetNotHeld", 3)
-
-
+@pytest.mark.long
 def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     kafka: str, topic: Topic, run: Callable[..., Drained]
 ) -> None:
@@ -386,23 +318,12 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     with pytest.raises(TargetRefused) as refused:
         run([Span(name, 0, 0, 2)], lambda rows: rows.withColumn("text", F.lit("a\0b")))
     unstorable = ValueUnstorable(
-        column="text", sqlstate="22021", condition="CHARACTER_NOT_IN_REPERTOIRE"
+        record=f"{name}[0]@0",
+        column="text",
+        sqlstate="22021",
+        condition="CHARACTER_NOT_IN_REPERTOIRE",
     )
     assert error_as_dict(refused.value) == error_as_dict(unstorable)
-
-
-@with_one_kind_of_transform
-def test_a_discarded_batch_comes_out_as_what_it_is(
-    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
-) -> None:
-    name = topic()
-    produce(kafka, name, documents(2))
-    span = Span(name, 0, 0, 2)
-    executor, batch = ready([span], transform)
-    batches.drop(batch)
-    with pytest.raises(StagingLost) as lost:
-        executor.drain(batch, [span])
-    assert str(lost.value) == str(StagingDiscarded())
 
 
 def fails_in_a_worker(rows: DataFrame) -> DataFrame:
@@ -432,8 +353,13 @@ def fails_in_the_plan(rows: DataFrame) -> DataFrame:
     ("transform", "what", "where"),
     [
         (fails_in_a_worker, "ValueError: cannot digest 2 rows", ", in broken)"),
-        (fails_in_the_jvm, "n is odd", ""),
-        (fails_in_the_plan, "`no_such_column` cannot be resolved", ", in fails_in_the_plan)"),
+        pytest.param(fails_in_the_jvm, "n is odd", "", marks=pytest.mark.long),
+        pytest.param(
+            fails_in_the_plan,
+            "`no_such_column` cannot be resolved",
+            ", in fails_in_the_plan)",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             fails_in_the_driver,
             "KeyError: 'no such table'",
@@ -468,6 +394,7 @@ def test_a_transform_must_return_a_frame(spark: SparkSession, batches: Batches) 
     assert (refused.value.returned, refused.value.wanted) == ("list", "DataFrame")
 
 
+@pytest.mark.long
 def test_other_columns_than_at_the_start_are_refused(
     kafka: str, topic: Topic, run: Callable[..., Drained]
 ) -> None:
@@ -510,22 +437,6 @@ def test_a_job_is_cancelled_from_another_thread(
     with pytest.raises(SparkJobCancelled):
         executor.drain(batch, [span])
     assert batches.attempts(batch) == set()
-
-
-def test_a_job_without_a_transform_is_cancelled_in_the_middle_of_a_read(
-    spark: SparkSession, kafka: str, topic: Topic, batches: Batches, ready: Ready
-) -> None:
-    name = topic()
-    produce(kafka, name, documents(2))
-    span = Span(name, 0, 0, 2)
-    executor, batch = ready([span], None)
-    with workers_stop_at(spark, "read.middle"), ThreadPoolExecutor(1) as thread:
-        job = thread.submit(executor.drain, batch, [span])
-        stopped_worker(job)
-        executor.cancel()
-        with pytest.raises(SparkJobCancelled):
-            job.result(120)
-    assert (batches.reads(batch), batches.attempts(batch)) == ([], set())
 
 
 def test_the_columns_are_known_without_a_job(spark: SparkSession, batches: Batches) -> None:

@@ -10,22 +10,14 @@ from pyspark.sql import functions as F
 from tests.support.batches import Batches, Run
 from tests.support.documents import ROOT, blocks
 
-from tidemark.errors import IncompleteRead, TidemarkError
+from tidemark.errors import IncompleteRead
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
 from tidemark.spark import _frame as frames
 from tidemark.spark import executor as executors
 from tidemark.spark._plans import as_source
-from tidemark.spark.errors import (
-    TransformColumnsVary,
-    TransformCutsRows,
-    TransformLeftSource,
-    TransformReturnedOne,
-    TransformReturnedOther,
-    TransformReturnedOtherTargets,
-    TransformRowsVary,
-)
+from tidemark.spark.errors import TransformCutsRows, TransformLeftSource, TransformRowsVary
 from tidemark.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
@@ -34,7 +26,6 @@ EXAMPLE = blocks(ROOT / "docs" / "targets.md")[2]
 ODD, EVEN = "odd", "even"
 BOTH = (ODD, EVEN)
 Frames = dict[str, DataFrame]
-Transformed = Callable[[DataFrame], Frames]
 
 
 def apart(rows: DataFrame) -> Frames:
@@ -65,6 +56,7 @@ def test_records_are_read_once_and_staged_for_each(run: Run, batches: Batches) -
     assert times[0] == ("1970-01-01 00:00:01+00", 1)
 
 
+@pytest.mark.long
 def test_shuffles_joins_and_caches_are_no_hindrance(run: Run, batches: Batches) -> None:
     """B8: of one target and of the other, beside rows that go to both."""
 
@@ -78,9 +70,8 @@ def test_shuffles_joins_and_caches_are_no_hindrance(run: Run, batches: Batches) 
     assert found(batches, batch, winners, EVEN) == sorted([*range(12), *range(12)])
 
 
-@pytest.mark.parametrize(
-    "targets", [pytest.param((ONLY,), marks=pytest.mark.long), BOTH], ids=["one", "several"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("targets", [(ONLY,), BOTH], ids=["one", "several"])
 def test_what_a_transform_caches_goes_with_its_batch(
     run: Run, spark: SparkSession, targets: tuple[str, ...]
 ) -> None:
@@ -108,6 +99,7 @@ def empty(rows: DataFrame) -> DataFrame:
     return rows.sparkSession.createDataFrame([], rows.schema)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cut", "refusal"),
     [
@@ -116,7 +108,7 @@ def empty(rows: DataFrame) -> DataFrame:
         (empty, TransformLeftSource()),
     ],
 )
-@pytest.mark.parametrize("name", [ODD, pytest.param(EVEN, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", [ODD, EVEN])
 def test_a_target_whose_rows_are_cut_is_refused(
     spark: SparkSession,
     batches: Batches,
@@ -146,6 +138,7 @@ def test_a_target_whose_rows_are_cut_is_refused(
     assert of_batch.value.fields() == at_start.value.fields() == refusal.fields()
 
 
+@pytest.mark.long
 def test_each_target_takes_every_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """B8, B16: counted where each uses what is kept; that Spark kept all of it proves nothing."""
     for module in (executors, frames):
@@ -154,17 +147,7 @@ def test_each_target_takes_every_row(run: Run, monkeypatch: pytest.MonkeyPatch) 
         run(lambda rows: {ODD: rows, EVEN: rows.where("n < 9").limit(1)}, BOTH)
 
 
-def test_a_time_is_the_same_in_all(run: Run, batches: Batches) -> None:
-    """B8: one job asks for it once."""
-
-    def transform(rows: DataFrame) -> Frames:
-        return dict.fromkeys(BOTH, rows.withColumn("at", F.now()))
-
-    batch, _ = run(transform, BOTH)
-    tables = (batch.staging.of_target(name).rows for name in BOTH)
-    assert len({at for table in tables for at, _ in batches._all(table, "at, n")}) == 1
-
-
+@pytest.mark.long
 def test_the_example_makes_an_order_and_its_lines(spark: SparkSession) -> None:
     """B8: the one of docs/targets.md that takes DataFrames; its file declares the columns."""
     known: dict[str, Any] = {}
@@ -182,6 +165,7 @@ def test_the_example_makes_an_order_and_its_lines(spark: SparkSession) -> None:
     assert [(row.sku, row.quantity) for row in parts["lines"].collect()] == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.long
 def test_values_that_vary_are_refused_in_two_targets(run: Run) -> None:
     """B8: an id that is invented for both would differ; in one of them it does no harm."""
 
@@ -197,44 +181,3 @@ def test_values_that_vary_are_refused_in_two_targets(run: Run) -> None:
     with pytest.raises(TransformRowsVary) as refused:
         run(shared, BOTH)
     assert refused.value.targets == BOTH
-
-
-@pytest.mark.parametrize(
-    ("transform", "refusal"),
-    [
-        (
-            lambda rows: rows,
-            TransformReturnedOne(returned="DataFrame", wanted="DataFrame", targets=BOTH),
-        ),
-        (
-            lambda rows: {ODD: rows},
-            TransformReturnedOtherTargets(returned=(ODD,), wanted="DataFrame", targets=BOTH),
-        ),
-        (
-            lambda rows: {ODD: rows, EVEN: None},
-            TransformReturnedOther(returned="NoneType", wanted="DataFrame", target=EVEN),
-        ),
-    ],
-    ids=["no dict", "one of two", "no frame"],
-)
-def test_what_is_no_frame_for_each_target_is_refused(
-    run: Run, transform: Transformed, refusal: TidemarkError
-) -> None:
-    """B8: at the start."""
-    with pytest.raises(type(refusal)) as refused:
-        run(transform, BOTH)
-    assert refused.value.fields() == refusal.fields()
-
-
-def test_columns_of_each_target_are_those_of_the_start(run: Run) -> None:
-    """B8: of which target they differ is said."""
-    calls = []
-
-    def later(rows: DataFrame) -> Frames:
-        calls.append(rows)
-        return {ODD: rows, EVEN: rows if len(calls) == 1 else rows.drop("text")}
-
-    with pytest.raises(TransformColumnsVary) as refused:
-        run(later, BOTH)
-    assert refused.value.target == EVEN
-    assert {*refused.value.at_start} - {*refused.value.found} == {"text string"}

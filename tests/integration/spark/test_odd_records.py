@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Producer
@@ -107,3 +108,20 @@ def test_a_timestamp_that_no_column_holds_is_a_dead_letter(
         (2, last + 1, "OUT_OF_RANGE"),
     ]
     assert sum(some.num_rows for some in read(batches.spec(), [span], 0)) == 4
+
+
+def test_a_record_without_a_timestamp_has_none(
+    kafka: str, topic: Topic, warehouse: dict[str, Any]
+) -> None:
+    """G155: Kafka's -1 is no time; as a row and as a dead letter. Any other number is one."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": kafka})
+    for value, timestamp in ((document(0), -1), (b"no JSON", -1), (document(2), -2)):
+        producer.produce(name, value, partition=0, timestamp=timestamp)
+    assert producer.flush(60) == 0
+    found: list[DeadLetter] = []
+    spec, span = Batches(kafka, warehouse).spec("timestamp"), Span(name, 0, 0, 3)
+    rows = [row for some in read(spec, [span], 0, found.extend) for row in some.to_pylist()]
+    before_1970 = datetime(1969, 12, 31, 23, 59, 59, 998000, UTC)
+    assert [row["kafka_timestamp"] for row in rows] == [None, before_1970]
+    assert [(one.offset, one.timestamp_ms) for one in found] == [(1, None)]

@@ -1,13 +1,10 @@
 """A span is read exactly, whatever stands between its records; what is recorded is one whole."""
 
 import itertools
-import json
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
-import psycopg2
-import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -22,7 +19,6 @@ from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone,
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
-from tidemark.postgres.errors import PostgresUnreachable, StagingDiscarded
 from tidemark.spark import reader, records
 from tidemark.spark.reader import read
 
@@ -58,6 +54,7 @@ def test_a_span_of_aborted_records_alone_is_complete_and_empty(kafka: str, topic
     assert offsets(kafka, Span(name, 0, 0, 51), no_progress_seconds=30) == []
 
 
+@pytest.mark.long
 def test_a_compacted_log_is_read_over_its_gaps(kafka: str, topic: Topic) -> None:
     name = topic(
         cleanup_policy="compact",
@@ -117,40 +114,11 @@ def test_an_offset_below_the_log_start_is_lost_data(
     assert offsets(kafka, Span(name, 0, 8, 12)) == [8, 9, 10, 11]
 
 
-def test_an_offset_beyond_the_end_is_lost_data(kafka: str, topic: Topic) -> None:
-    name = topic()
-    produce(kafka, name, documents(4))
-    with pytest.raises(OffsetNotHeld) as lost:
-        offsets(kafka, Span(name, 0, 9, 12))
-    assert (lost.value.offset, lost.value.log_range) == (9, (0, 4))
-
-
-def test_a_leader_epoch_that_the_log_never_had_is_lost_data(kafka: str, topic: Topic) -> None:
-    name = topic()
-    produce(kafka, name, documents(4))
-    assert offsets(kafka, Span(name, 0, 1, 4), read_up_to=LogPosition(1, 0)) == [1, 2, 3]
-    with pytest.raises(OffsetNotHeld) as lost:
-        offsets(kafka, Span(name, 0, 1, 4), read_up_to=LogPosition(1, 9))
-    assert (lost.value.offset, lost.value.log_range) == (1, (0, 4))
-
-
-def test_what_lies_before_the_span_is_fetched_and_left_out(kafka: str, topic: Topic) -> None:
-    """Fetching begins where the last record ended; a log that was rewritten may have more there."""
-    name = topic()
-    produce(kafka, name, documents(8))
-    assert offsets(kafka, Span(name, 0, 4, 7), read_up_to=LogPosition(1, 0)) == [4, 5, 6]
-
-
+@pytest.mark.long
 def test_a_topic_that_is_gone_is_lost_data(kafka: str) -> None:
     with pytest.raises(PartitionGone) as lost:
         offsets(kafka, Span("never-was", 0, 0, 4), no_progress_seconds=1)
     assert (lost.value.topic_partition.topic, lost.value.offset) == ("never-was", 0)
-
-
-def test_a_silent_broker_is_named() -> None:
-    with pytest.raises(SpanNotRead) as silent:
-        offsets("127.0.0.1:1", Span("t", 0, 0, 4), no_progress_seconds=1)
-    assert (silent.value.topic_partition.topic, silent.value.brokers) == ("t", "127.0.0.1:1")
 
 
 def test_a_connection_cannot_unset_what_exactness_needs() -> None:
@@ -184,21 +152,6 @@ def test_rows_carry_coordinates_and_the_metadata_asked_for(
     assert row["kafka_headers"] == [{"key": "h", "value": b"\0"}, {"key": "h", "value": None}]
 
 
-def test_metadata_is_read_only_when_asked_for(batches: Batches) -> None:
-    coordinates = ["kafka_topic", "kafka_partition", "kafka_offset"]
-    assert batches.spec().schema.names == ["n", "text", *coordinates]
-    assert batches.spec("key").schema.names == ["n", "text", *coordinates, "kafka_key"]
-
-
-def test_raw_values_are_kept_as_they_are(kafka: str, topic: Topic, batches: Batches) -> None:
-    name = topic()
-    produce(kafka, name, [b"\xff\0", None, b""])
-    fields = pa.schema([("value", pa.binary())])
-    spec = batches.spec(format="raw", fields=fields)
-    (rows,) = read(spec, [Span(name, 0, 0, 3)], 0)
-    assert rows.column("value").to_pylist() == [b"\xff\0", None, b""]
-
-
 def test_bad_records_shift_no_neighbour(kafka: str, topic: Topic, batches: Batches) -> None:
     name = topic()
     produce(kafka, name, [document(0), b"{", None, document(3), b'{"n":"x"}', document(5)])
@@ -210,17 +163,6 @@ def test_bad_records_shift_no_neighbour(kafka: str, topic: Topic, batches: Batch
         (2, None),
         (4, b'{"n":"x"}'),
     ]
-
-
-def test_large_records_make_short_blocks(
-    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = topic()
-    produce(kafka, name, [json.dumps({"n": n, "text": "x" * 1000}).encode() for n in range(4000)])
-    monkeypatch.setattr(records, "BYTES_A_BLOCK", 1_000_000)
-    sizes = [batch.num_rows for batch in read(batches.spec(), [Span(name, 0, 0, 4000)], 0)]
-    assert sum(sizes) == 4000
-    assert max(sizes) <= 3001  # a list of the client at most beyond the bound
 
 
 def test_a_batch_that_is_too_large_unpacked_is_told_from_a_corrupt_one(
@@ -264,6 +206,7 @@ def test_the_end_of_a_span_records_its_read_and_dead_letters(
     assert batches.dead_letters(batch) == [(0, 1, 3, "INVALID_JSON")]
 
 
+@pytest.mark.long
 def test_dead_letters_and_their_read_are_one_transaction(
     kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +223,7 @@ def test_dead_letters_and_their_read_are_one_transaction(
     assert len(batches.dead_letters(batch)) == 10
 
 
+@pytest.mark.long
 def test_a_reader_closed_early_records_nothing(
     kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,47 +241,6 @@ def test_a_reader_closed_early_records_nothing(
     assert isinstance(reading, Generator)
     reading.close()
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
-
-
-@pytest.mark.parametrize("buffer", [-1, reader.BUFFER_BYTES])
-def test_an_attempt_that_reads_its_spans_twice_records_them_once(
-    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch, buffer: int
-) -> None:
-    """Also where dead letters go to Postgres before the end."""
-    monkeypatch.setattr(reader, "BUFFER_BYTES", buffer)
-    name = topic(partitions=2)
-    produce(kafka, name, [document(0), b"bad"])
-    produce(kafka, name, documents(1), 1)
-    spans = [Span(name, 0, 0, 2), Span(name, 1, 0, 1)]
-    batch = batches.new(spans, {ONLY: batches.spec().schema})
-    recording = batches.recording(batches.spec(), batch)
-    for _ in range(2):
-        assert sum(some.num_rows for some in read(recording, spans, 0)) == 2
-    assert batches.reads(batch) == [(0, 0, 2, 0, 2, 1), (1, 0, 1, 0, 1, 0)]
-    assert len(batches.dead_letters(batch)) == 1
-
-
-def test_a_reader_of_a_discarded_batch_says_so(kafka: str, topic: Topic, batches: Batches) -> None:
-    name = topic()
-    produce(kafka, name, documents(2))
-    span = Span(name, 0, 0, 2)
-    batch = batches.new([span], {ONLY: batches.spec().schema})
-    batches.drop(batch)
-    with pytest.raises(StagingDiscarded):
-        list(read(batches.spec(staging=batch.staging), [span], 0))
-
-
-def test_a_reader_names_a_postgres_that_refuses(kafka: str, topic: Topic, batches: Batches) -> None:
-    name = topic()
-    produce(kafka, name, documents(2))
-    span = Span(name, 0, 0, 2)
-    batch = batches.new([span], {ONLY: batches.spec().schema})
-    wrong = replace(
-        batches.spec(staging=batch.staging), postgres=batches.warehouse | {"password": "wrong"}
-    )
-    with pytest.raises(PostgresUnreachable) as caught:
-        list(read(wrong, [span], 0))
-    assert isinstance(caught.value.__cause__, psycopg2.OperationalError)
 
 
 def test_secrets_are_in_no_repr(batches: Batches) -> None:

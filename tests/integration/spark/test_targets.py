@@ -10,7 +10,7 @@ import yaml
 from tests.support.batches import Batches, Run
 from tests.support.documents import ROOT, blocks
 
-from tidemark.errors import InvalidSettings, SchemaMismatch, TidemarkError
+from tidemark.errors import InvalidSettings, TidemarkError
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import (
@@ -54,19 +54,18 @@ WANTED: Any = {"wanted": "pyarrow.RecordBatch"}
 BOTH = (ODD, EVEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "refusal"),
     [
         (lambda rows: rows, TransformReturnedOne(returned="RecordBatch", targets=BOTH, **WANTED)),
-        pytest.param(
+        (
             lambda rows: {ODD: rows},
             TransformReturnedOtherTargets(returned=(ODD,), targets=BOTH, **WANTED),
-            marks=pytest.mark.long,
         ),
-        pytest.param(
+        (
             lambda rows: {ODD: rows, EVEN: rows, "more": rows},
             TransformReturnedOtherTargets(returned=(*BOTH, "more"), targets=BOTH, **WANTED),
-            marks=pytest.mark.long,
         ),
         (
             lambda rows: {ODD: rows, EVEN: None},
@@ -89,18 +88,6 @@ def test_what_is_no_batch_for_each_target_is_refused(
     with pytest.raises(InvalidSettings) as in_a_task:
         run(ArrowTransform(later, BOTH))
     assert str(in_a_task.value) == str(refusal)
-
-
-def test_columns_of_each_target_are_those_of_the_start(run: Run) -> None:
-    """B8: of which target they differ is said."""
-
-    def later(rows: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
-        return {ODD: rows, EVEN: rows.drop_columns(["text"]) if rows.num_rows else rows}
-
-    with pytest.raises(SchemaMismatch) as in_a_task:
-        run(ArrowTransform(later, BOTH))
-    assert in_a_task.value.case == "TransformColumnsVary"
-    assert in_a_task.value.fields()["target"] == EVEN
 
 
 def test_the_example_makes_an_order_and_its_lines() -> None:

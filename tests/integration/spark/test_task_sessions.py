@@ -16,25 +16,15 @@ from tests.support.region import ask
 from tests.support.waiting import until
 
 from tidemark.errors import Unreachable
-from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
-from tidemark.model.offsets import Span
-from tidemark.spark import _postgres as sessions
-from tidemark.spark import reader as journal_module
-from tidemark.spark._postgres import (
-    TASK_TIMEOUTS,
-    connected,
-    end_sessions,
-    task_session,
-)
+from tidemark.model.batch import ONLY, Staging
+from tidemark.spark._postgres import TASK_TIMEOUTS, connected, task_session
 from tidemark.spark._writer import Parts, WriteSpec, stage
-from tidemark.spark.reader import StagedJournal
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark_local.stack import LocalStack
 
 SCHEMA = pa.schema([("n", pa.int64())])
 STAGING = Staging("public", "t_rows", "t_dead_letters", "t_reads")
-DEAD_LETTER = DeadLetter("t", 0, 0, None, None, b"", (), "INVALID_JSON", "")
 
 
 @pytest.fixture
@@ -62,6 +52,7 @@ def staged(spec: WriteSpec) -> int:
     return int(count)
 
 
+@pytest.mark.long
 def test_a_roles_own_time_outs_do_not_end_a_long_copy(stack: LocalStack, spec: WriteSpec) -> None:
     """H10: the role's are for people; a task has those of a task."""
     role, database = spec.postgres["user"], spec.postgres["dbname"]
@@ -81,6 +72,7 @@ def test_a_session_of_a_task_has_its_own_time_outs(spec: WriteSpec) -> None:
     connection.close()
 
 
+@pytest.mark.long
 def test_a_writer_that_stops_between_two_blocks_holds_nothing(
     spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,23 +89,6 @@ def test_a_writer_that_stops_between_two_blocks_holds_nothing(
     assert staged(spec) == 0
 
 
-def test_a_reader_that_stops_within_a_span_holds_nothing(
-    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(TASK_TIMEOUTS, "idle_in_transaction_session_timeout", "200ms")
-    monkeypatch.setattr(journal_module, "BUFFER_BYTES", -1)
-    journal = StagedJournal(spec.postgres, STAGING, 1, 0)
-
-    def read() -> None:
-        journal.reject([DEAD_LETTER])
-        wait_for_its_end(spec)
-        journal.complete({Span("t", 0, 0, 1): Tally()})
-
-    with pytest.raises(Unreachable):
-        read()
-    journal.close()
-
-
 def server_process(spec: WriteSpec) -> int:
     """The server's process behind the session that a task gets now."""
     with task_session(spec.postgres) as session, session, session.cursor() as cursor:
@@ -128,18 +103,12 @@ def test_a_session_serves_one_task_after_another(spec: WriteSpec) -> None:
     assert server_process(spec) == first
 
 
-def test_two_tasks_at_once_have_a_session_each(spec: WriteSpec) -> None:
-    with task_session(spec.postgres):
-        inner = server_process(spec)
-        assert server_process(spec) == inner
-    assert len(ask(dict(spec.postgres), OTHERS)) == 2
-
-
 OTHERS = """
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
 
+@pytest.mark.long
 def test_a_session_that_the_server_has_ended_serves_nobody(spec: WriteSpec) -> None:
     ended = server_process(spec)
     ask(dict(spec.postgres), "SELECT pg_terminate_backend(%s, 60000)", (ended,))
@@ -147,19 +116,14 @@ def test_a_session_that_the_server_has_ended_serves_nobody(spec: WriteSpec) -> N
     assert server_process(spec) != ended
 
 
+@pytest.mark.long
 def test_a_session_of_other_parameters_serves_nobody(spec: WriteSpec) -> None:
     first = server_process(spec)
     other = WriteSpec({**spec.postgres, "application_name": "other"}, STAGING, {}, member=1)
     assert server_process(other) != first
 
 
-def test_a_session_that_was_idle_for_long_serves_nobody(
-    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "KEPT_SECONDS", -1)
-    assert server_process(spec) != server_process(spec)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("failure", [psycopg2.DatabaseError, KeyboardInterrupt])
 def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
     spec: WriteSpec, failure: type[BaseException]
@@ -172,12 +136,7 @@ def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
     assert not ask(dict(spec.postgres), OTHERS)
 
 
-def test_a_process_that_has_no_further_task_keeps_none(spec: WriteSpec) -> None:
-    server_process(spec)
-    end_sessions()
-    until(lambda: not ask(dict(spec.postgres), OTHERS))
-
-
+@pytest.mark.long
 def test_a_process_that_was_forked_leaves_its_parents_session_alone(spec: WriteSpec) -> None:
     first = server_process(spec)
     with get_context("fork").Pool(1) as pool:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -23,7 +24,13 @@ from tests.support.topics import create_topic
 from tidemark.check._job import job_findings
 from tidemark.check.findings import State
 from tidemark.check.first_records import preview_of
-from tidemark.errors import IncompleteRead
+from tidemark.errors import (
+    IncompleteRead,
+    InvalidSettings,
+    SchemaMismatch,
+    TidemarkError,
+    TransformFailed,
+)
 from tidemark.model.batch import ONLY
 from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
@@ -31,9 +38,10 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import _frame
 from tidemark.spark import executor as executors
-from tidemark.spark.errors import TransformCutsRows, TransformLeftSource, TransformReturnedOther
+from tidemark.spark.errors import TransformCutsRows, TransformLeftSource
 from tidemark.spark.executor import SparkExecutor
-from tidemark.spark.transform import FrameTransform, Transform
+from tidemark.spark.transform import ArrowTransform, FrameTransform, Transform, transform_of
+from tidemark.testing import run_transform
 from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.spark
@@ -132,12 +140,12 @@ WHOLE: dict[str, tuple[FrameTransform, int]] = {
 }
 
 
-LONG = {"cache", "by-batch", "count", "empty-join"}
-"""What a kept cache and each shape alone show as well."""
+SHORT = {"chain", "joins"}
+"""What `make test` drains: the shapes of most transforms."""
 
 
 @pytest.mark.parametrize(
-    "shape", [pytest.param(one, marks=[pytest.mark.long] * (one in LONG)) for one in WHOLE]
+    "shape", [pytest.param(one, marks=[pytest.mark.long] * (one not in SHORT)) for one in WHOLE]
 )
 def test_what_takes_every_row_is_drained(shape: str, drain: Drain) -> None:
     transform, rows = WHOLE[shape]
@@ -186,8 +194,10 @@ def test_a_plan_that_cuts_is_refused_before_anything_is_read(
     [
         pytest.param(CUT["limit"][0], marks=pytest.mark.long, id="limit"),
         pytest.param(some_and_others, id="limit-of-one-side"),
-        pytest.param(taken_and_made_anew, id="take"),
-        pytest.param(lambda rows: rows.where(F.lit(False)), id="never-true"),
+        pytest.param(taken_and_made_anew, marks=pytest.mark.long, id="take"),
+        pytest.param(
+            lambda rows: rows.where(F.lit(False)), marks=pytest.mark.long, id="never-true"
+        ),
     ],
 )
 def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
@@ -216,6 +226,7 @@ def test_a_plan_that_cuts_later_is_refused_without_counting(
     assert refused.value.cuts == ("limit",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
@@ -297,6 +308,20 @@ def groups(rows): return rows.groupBy("n").count()
 def raises(rows): return rows.where("nothing > 1")
 def drops(rows): return rows.where("n % 5 > 0")
 def nothing(rows): rows.show()
+import pyarrow as pa
+def by_data(rows):
+    for row in rows.select("n").distinct().collect()[:3]:
+        rows = rows.withColumn(f"is_{row.n}", F.col("n") == row.n)
+    return rows
+def by_arrow_data(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.append_column("any", rows["n"]) if rows.num_rows else rows
+def taken(rows): return rows.sparkSession.createDataFrame(rows.take(10), rows.schema)
+def interval(rows): return rows.withColumn("later", F.expr("INTERVAL '1' DAY"))
+def numbered(rows): return rows.withColumn("batch_seq", F.col("n"))
+def renamed(rows): return rows.withColumnRenamed("n", "m")
+def placeless(rows): return rows.drop("kafka_offset")
+def half_marked(rows): return rows.withColumn("gone", F.lit("no"))
+def fails_on_data(rows): return rows.where(F.raise_error(F.lit("no")).isNull())
 """
 
 
@@ -318,12 +343,12 @@ def pipeline(
     monkeypatch.setattr(SparkExecutor, "close", lambda self: None)
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    return lambda transform: Pipeline.model_validate(
+    return lambda transform, **target: Pipeline.model_validate(
         {
             "region": "faulty",
             "kafka": {"connection": "tidemark_kafka", "topics": [spans[0].topic]},
             "decode": {"format": "json", "fields": {"n": "bigint"}},
-            "target": {"connection": "tidemark_warehouse", "table": "public.faulty"},
+            "target": {"connection": "tidemark_warehouse", "table": "public.faulty"} | target,
             "transform": f"{module}{transform}",
         }
     )
@@ -335,9 +360,9 @@ def project(
 ) -> Callable[[str], dict[str, tuple[State, str]]]:
     """What `tidemark check` finds in a pipeline with this transform."""
 
-    def found(transform: str) -> dict[str, tuple[State, str]]:
+    def found(transform: str, **target: Any) -> dict[str, tuple[State, str]]:
         findings = job_findings(
-            pipeline(transform),
+            pipeline(transform, **target),
             connections.__getitem__,
             executors.spark_executor,
             prepare=lambda _: None,
@@ -348,23 +373,54 @@ def project(
     return found
 
 
-def test_a_preview_says_what_became_of_each_record_and_refuses_as_a_run_does(
-    pipeline: Any, connections: dict[str, Connection]
+UPSERT = {"mode": "upsert", "key": ["n"]}
+BAD: dict[str, tuple[type[TidemarkError], dict[str, Any]]] = {
+    "by_data": (SchemaMismatch, {}),
+    "by_arrow_data": (SchemaMismatch, {}),
+    "interval": (SchemaMismatch, {}),
+    "numbered": (SchemaMismatch, {}),
+    "cuts": (IncompleteRead, {}),
+    "taken": (IncompleteRead, {}),
+    "nothing": (InvalidSettings, {}),
+    "raises": (TransformFailed, {}),
+    "fails_on_data": (TransformFailed, {}),
+    "renamed": (InvalidSettings, UPSERT),
+    "placeless": (InvalidSettings, UPSERT),
+    "half_marked": (InvalidSettings, UPSERT | {"deleted": "gone"}),
+}
+"""Bad transforms with the error of each, and how their target is written to."""
+
+ONLY_WITH_RECORDS = {"by_data", "by_arrow_data", "fails_on_data"}
+"""What a check, which reads none, does not see."""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [pytest.param(one, marks=[pytest.mark.long] * (one not in ("by_data", "cuts"))) for one in BAD],
+)
+def test_a_test_a_preview_a_check_and_a_run_refuse_alike(
+    bad: str,
+    pipeline: Any,
+    project: Any,
+    connections: dict[str, Connection],
+    tmp_path: Path,
+    drain: Drain,
 ) -> None:
-    found = preview_of(pipeline(":drops"), connections, 20)
-    assert found.text == "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
-    with pytest.raises(TransformCutsRows):
-        preview_of(pipeline(":cuts"), connections, 20)
-    with pytest.raises(TransformReturnedOther):
-        preview_of(pipeline(":nothing"), connections, 20)
-
-
-def test_check_refuses_and_warns_as_a_run_does(project: Any) -> None:
-    state, text = project(":cuts")["output"]
-    assert (state, "cuts its rows: limit" in text) == (State.failed, True)
-    groups = project(":groups")
-    assert groups["output"][0] is State.ok
-    assert (groups["batches"][0], "groupBy" in groups["batches"][1]) == (State.warned, True)
+    """B11"""
+    refusal, target = BAD[bad]
+    loaded = pipeline(f":{bad}", **target)
+    file = tmp_path / "bad.yaml"
+    file.write_text(yaml.safe_dump(loaded.model_dump(mode="json", by_alias=True)))
+    with pytest.raises(refusal):
+        run_transform(file, documents(20))
+    with pytest.raises(refusal):
+        preview_of(loaded, connections, 20)
+    state, text = project(f":{bad}", **target)["output"]
+    assert state is (State.ok if bad in ONLY_WITH_RECORDS else State.failed), text
+    transform = transform_of(loaded.named_transform)
+    if transform and not target and not isinstance(transform, ArrowTransform):  # not to be imported
+        with pytest.raises(refusal):
+            drain(transform)
 
 
 def test_check_names_the_line_where_a_transform_is_wrong(
