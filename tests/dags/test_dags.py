@@ -44,6 +44,20 @@ plugins.ensure_plugins_loaded()
 print(json.dumps([folders, sorted(sys.modules), plugins.get_import_errors()]))
 """
 Folders = tuple[Path, Path, Path]
+BROKEN_HEAD = f"""
+from pathlib import Path
+from airflow.providers.standard.operators.empty import EmptyOperator as Empty
+from airflow.sdk import DAG
+from airflow.sdk.bases.timetable import BaseTimetable
+from tidemark.airflow import pipeline_dag, pipeline_task_group, reset_dag
+
+HERE = Path(__file__).parent
+FILE = Path({str(PROJECT / "dags" / "flights.yaml")!r})
+
+
+class Mine(BaseTimetable):
+    pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +103,45 @@ def test_parsing_imports_no_client(parsed: list[Any], folders: Folders) -> None:
     assert [name for name in HEAVY if name in modules] == []
 
 
-@pytest.mark.parametrize("dag_id", DAGS)
-def test_people_find_whose_it_is_and_what_it_does(bag: "DagBag", dag_id: str) -> None:
-    dag = bag.dags[dag_id]
-    example = dag_id.removesuffix("_reset").removesuffix("_replay")
-    assert {"tidemark", example} <= set(dag.tags)
-    assert ("tidemark-tools" in dag.tags) == (dag_id != example)
-    assert EXAMPLES[example] in (dag.doc_md or "")
-    assert {task.owner for task in dag.tasks} == {"data-platform"} == set(dag.owner_links)
+ONE_FILE = """
+import json, sys
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+known = set(sys.modules)
+bag = DagBag(dag_folder=sys.argv[1], safe_mode=False)
+print(json.dumps([bag.import_errors, sorted(set(sys.modules) - known)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "url", "most"),
+    [
+        ("flights", "", 240),
+        pytest.param("flights_reset", "", 95, marks=pytest.mark.long),
+        pytest.param("flights", "http://x", 900, marks=pytest.mark.long),
+    ],
+)
+def test_a_file_imports_what_its_dag_needs(
+    environment: dict[str, str], file: str, url: str, most: int
+) -> None:
+    """G192: each process that parses it pays; and OpenLineage's client is there where it is on."""
+    found = subprocess.run(
+        [sys.executable, "-c", ONE_FILE, str(PROJECT / "dags" / f"{file}.py")],
+        env=environment | {"OPENLINEAGE_URL": url}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    errors, modules = json.loads(found.stdout.splitlines()[-1])
+    assert errors == {}
+    assert len(modules) <= most
+    assert ("openlineage.client" in modules) == bool(url)
+    is_run = "airflow.providers.apache.spark.operators.spark_submit" in modules
+    assert is_run == (file == "flights")
+
+
+def test_no_docstring_of_a_key_is_looked_for_where_a_file_is_parsed() -> None:
+    """G192: pydantic would read the source of each section, in each process, among all modules."""
+    from tidemark.settings.pipeline import Pipeline
+
+    assert not Pipeline.model_config.get("use_attribute_docstrings")
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -115,34 +160,20 @@ def test_every_task_that_works_ends_and_is_retried(bag: "DagBag", dag_id: str) -
             assert task.retries == 2
 
 
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_no_dag_of_a_pipeline_allows_backfills(bag: "DagBag", dag_id: str) -> None:
+    """G184: and each other kind of run that this Airflow knows."""
+    from airflow.utils.types import DagRunType
+
+    refused = set(DagRunType) - set(bag.dags[dag_id].allowed_run_types)
+    assert refused == {DagRunType.BACKFILL_JOB}
+
+
 def test_a_large_rewind_can_be_given_more_time() -> None:
     from tidemark.airflow import reset_dag
 
     dag = reset_dag(PROJECT / "dags" / "flights.yaml", reset_timeout=timedelta(hours=12))
     assert dag.get_task("reset").execution_timeout == timedelta(hours=12)
-
-
-def test_the_tasks_stand_as_the_design_says(bag: "DagBag") -> None:
-    dag = bag.dags["flights"]
-    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
-        "open": {"drain"},
-        "drain": {"close"},
-        "close": {"reset", "verdict"},
-        "reset": {"verdict"},
-        "verdict": set(),
-    }
-    assert {task.task_id: task.trigger_rule.value for task in dag.tasks} == {
-        "open": "all_success",
-        "drain": "all_success",
-        "close": "all_done",
-        "reset": "one_failed",
-        "verdict": "none_failed",
-    }
-    assert [task.task_id for task in dag.tasks if task.is_setup] == ["open"]
-
-
-def test_there_is_a_drain_for_each_member(bag: "DagBag") -> None:
-    assert bag.dags["flights"].get_task("drain").expand_input.value == {"member": [1, 2]}
 
 
 def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
@@ -174,22 +205,6 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     assert "`public.newest` (upsert), `public.numbers` (append)" in pipeline_doc(pipeline)
 
 
-@pytest.mark.parametrize("dag_id", DAGS)
-def test_the_scheduler_reads_back_what_was_written(bag: "DagBag", dag_id: str) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
-    written = DagSerialization.to_dict(bag.dags[dag_id])
-    read = DagSerialization.from_dict(json.loads(json.dumps(written)))
-    assert set(read.task_dict) == set(bag.dags[dag_id].task_dict)
-    assert "tidemark" in json.dumps(written)
-    assert "AIRFLOW_CONN" not in json.dumps(written)
-
-
-@pytest.mark.parametrize("dag_id", DAGS)
-def test_the_form_is_valid_as_it_comes_up(bag: "DagBag", dag_id: str) -> None:
-    bag.dags[dag_id].params.validate()
-
-
 def test_a_run_is_unbounded_unless_the_form_says_so(bag: "DagBag") -> None:
     params = bag.dags["flights"].params
     assert {name: params[name] for name in BOUNDS} == dict.fromkeys(BOUNDS)
@@ -208,16 +223,6 @@ def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
         assert "a run that is cleared does not get it again" in param.description
 
 
-def test_the_names_of_the_form_are_those_of_the_code() -> None:
-    from dataclasses import fields
-
-    from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
-    from tidemark.model.plan import Bounds
-
-    limits = {field.name for field in fields(Bounds)} - {"in_flight"}  # which is no limit of a run
-    assert set(OF_THE_FORM) == limits == set(BOUNDS)
-
-
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", 10**13])
 def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: object) -> None:
@@ -225,19 +230,6 @@ def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: 
 
     with pytest.raises(ParamValidationError):
         bag.dags["flights"].params.get_param(name).resolve(value)
-
-
-def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag") -> None:
-    from typing import get_type_hints
-
-    from tidemark.cli.run import run
-    from tidemark.settings.sections import BatchSettings
-
-    in_file = BatchSettings.model_fields["max_bytes"].description or ""
-    in_form = bag.dags["flights"].params.get_param("max_bytes").description
-    option = get_type_hints(run, include_extras=True)["max_bytes"].__metadata__[0].help
-    for text in (in_file, in_form, option):
-        assert text.startswith("Bytes of values in one batch")
 
 
 def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
@@ -292,10 +284,6 @@ def test_the_form_refuses_what_names_no_place(bag: "DagBag", text: str) -> None:
         destination(text)
 
 
-def test_the_page_says_that_fewer_slots_than_members_will_do(bag: "DagBag") -> None:
-    assert "With fewer slots than members" in (bag.dags["flights"].doc_md or "")
-
-
 def test_airflow_reads_no_helper_as_a_plugin(parsed: list[Any]) -> None:
     """Airflow runs every file below plugins/ unless told not to: that would load it twice."""
     _, modules, errors = parsed
@@ -332,7 +320,7 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
         before, after = EmptyOperator(task_id="before"), EmptyOperator(task_id="after")
         before >> pipeline_task_group(PROJECT / "dags" / "flights.yaml") >> after
     names = {name.removeprefix("flights.") for name in dag.task_dict} - {"before", "after"}
-    assert names == {"open", "drain", "close", "reset", "verdict"}
+    assert names == {"open", "drain", "close", "reset", "verdict", "end"}
     assert before.downstream_task_ids == {"flights.open"}
     assert after.upstream_task_ids == {"flights.verdict"}
     assert dag.get_task("flights.drain").owner == "me"
@@ -424,7 +412,7 @@ def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None
 
 @pytest.mark.parametrize(
     ("factory", "name"),
-    [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply"), ("replay_dag", "batch")],
+    [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply"), ("replay_dag", "limit")],
 )
 def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
     import tidemark.airflow
@@ -436,28 +424,11 @@ def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
     assert refused.value.names == (name,)
 
 
-def test_no_page_names_a_dag_that_may_not_be_there() -> None:
-    from tidemark.airflow import pipeline_dag, replay_dag, reset_dag
-
-    for make in (pipeline_dag, reset_dag, replay_dag):
-        dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine")
-        assert "DAG `" not in (dag.doc_md or "")
-
-
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_the_form_can_be_sent_as_it_opens(bag: "DagBag", dag_id: str) -> None:
     """Airflow's page takes an empty text for a missing one and would not let it be sent."""
     params = bag.dags[dag_id].params
     assert [name for name, value in params.dump().items() if value == ""] == []
-
-
-def test_a_table_of_many_partitions_is_cut_and_says_so() -> None:
-    from tidemark.airflow.results import MOST_ROWS, table
-
-    lines = list(table(("partition", "offset"), [(f"t[{n}]", n) for n in range(MOST_ROWS + 20)]))
-    assert len(lines) == MOST_ROWS + 2
-    assert lines[-1] == "  and 20 more: XCom has them all"
-    assert list(table(("partition", "offset"), [])) == []
 
 
 def test_users_look_for_faults_of_a_folder_by_one_call(folders: Folders, tmp_path: Path) -> None:
@@ -491,6 +462,81 @@ def test_a_form_that_does_not_allow_its_defaults_is_a_fault(
     found = dag_faults(tmp_path)
     assert (found == []) == (says == "")
     assert says in "".join(found)
+
+
+GROUPS = """
+with DAG("host", schedule=None{host}):
+    {groups}
+"""
+BROKEN = {
+    "syntax": ("dag = DAG(", "was never closed"),
+    "import": ("import no_such_module", "No module named 'no_such_module'"),
+    "pipeline file": ("pipeline_dag(HERE / 'none.yaml')", "none.yaml"),
+    "timetable": ("dag = DAG('mine', schedule=Mine())", "mine: Airflow can't serialize it: "),
+    "cron": ("dag = DAG('mine', schedule='61 * * * *')", "61 * * * *"),
+    "task twice": (
+        "with DAG('mine'):\n    Empty(task_id='a'); Empty(task_id='a')",
+        "Task id 'a' has already been added",
+    ),
+    "circle": (
+        "with DAG('mine'):\n    a = Empty(task_id='a'); b = Empty(task_id='b'); a >> b >> a",
+        "Cycle detected",
+    ),
+    "params": ("dag = DAG('mine', params={'n': object()})", "must be json-serializable"),
+    "runs at once": (
+        GROUPS.format(host="", groups="pipeline_task_group(FILE)"),
+        "host: max_active_runs is 16, so its runs may wait for each other",
+    ),
+    "backfill": (
+        GROUPS.format(host=", max_active_runs=1", groups="pipeline_task_group(FILE)").replace(
+            "schedule=None", "schedule='@daily'"
+        ),
+        "host: a backfill may be started, whose runs are all refused: set allowed_run_types",
+    ),
+    "region twice in a DAG": (
+        GROUPS.format(
+            host=", max_active_runs=1",
+            groups="pipeline_task_group(FILE) >> pipeline_task_group(FILE, group_id='again')",
+        ),
+        "region flights: run stands in host (2 times): a region has one DAG",
+    ),
+    "region in two DAGs": (
+        "dags = [pipeline_dag(FILE), pipeline_dag(FILE, dag_id='copy')]\na, b = dags",
+        "region flights: run stands in copy and in flights: a region has one DAG",
+    ),
+    "two resets": (
+        "a, b = reset_dag(FILE), reset_dag(FILE, dag_id='copy')",
+        "region flights: reset stands in copy and in flights_reset: a region has one DAG",
+    ),
+}
+"""Broken DAG files, each with a part of what is said of it."""
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_dag_is_a_fault_of_its_folder(fault: str, tmp_path: Path) -> None:
+    """B11: also what Airflow's dag processor meets after the import."""
+    from tidemark.testing import dag_faults
+
+    text, says = BROKEN[fault]
+    (tmp_path / "broken.py").write_text(f"{BROKEN_HEAD}\n{text}\n")
+    [found] = dag_faults(tmp_path)
+    assert says in found
+    is_ours = found.startswith(("region", "host: "))
+    assert bool(import_errors(tmp_path / "broken.py")) is not is_ours
+
+
+def import_errors(file: Path) -> dict[str, str]:
+    """What Airflow's own dag processor makes of a file."""
+    from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
+    from structlog import get_logger
+
+    asked = DagFileParseRequest(
+        file=str(file), bundle_path=file.parent, bundle_name="b", callback_requests=[]
+    )
+    result = _parse_file(asked, get_logger())
+    assert result is not None
+    found: dict[str, str] = result.import_errors
+    return found
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.errors import KafkaKeysRefused, OAuthMethodMissing
-from tidemark.postgres.errors import PostgresKeysRefused
+from tidemark.kafka.errors import OAuthMethodMissing
 from tidemark.postgres.parameters import TAKEN, WITHOUT_MEANING, postgres_parameters
 from tidemark.settings.connections import Connection
+from tidemark.settings.errors import ConnectionKeysRefused
 
 OIDC = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "OIDC"}
 
@@ -26,7 +26,7 @@ def test_each_key_of_the_postgres_hook_is_taken_or_refused() -> None:
     known = read | postgres.PostgresHook.ignored_extra_options
     assert {"iam", "redshift", "aws_conn_id", "azure_conn_id"} <= known
     for key in known.difference(TAKEN, WITHOUT_MEANING):
-        with pytest.raises(PostgresKeysRefused) as refused:
+        with pytest.raises(ConnectionKeysRefused) as refused:
             postgres_parameters(Connection("w", "postgres", "db", schema="d", extra={key: True}))
         assert refused.value.keys == (key,)
 
@@ -37,7 +37,7 @@ def test_each_callback_of_the_kafka_hook_is_refused() -> None:
 
     assert "oauth_cb" in CALLBACK_CONFIG_KEYS
     for key in CALLBACK_CONFIG_KEYS:
-        with pytest.raises(KafkaKeysRefused) as refused:
+        with pytest.raises(ConnectionKeysRefused) as refused:
             kafka_config(kafka(**{key: "mine.auth.make"}))
         assert refused.value.keys == (key,)
 

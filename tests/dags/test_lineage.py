@@ -66,17 +66,21 @@ def test_a_real_run_tells_its_lineage(
     assert ended.returncode == 0, ended.stderr[-3000:]
     states = json.loads((tmp_path / "states.json").read_text())
     assert (states["drain"], states["close"]) == ("success", "success"), ended.stdout[-3000:]
-    [close] = [one for one in events if is_complete(one, "lined.close")]
+    [close] = [one for one in events if is_told(one, "COMPLETE", "lined.close")]
     check_datasets(world, close)
-    [drain] = [one for one in events if is_complete(one, "lined.drain")]
+    places = names(close["inputs"]), names(close["outputs"])
+    for job in ("lined.drain", "lined.close"):
+        [started] = [one for one in events if is_told(one, "START", job)]
+        assert (names(started["inputs"]), names(started["outputs"])) == places
+    [drain] = [one for one in events if is_told(one, "COMPLETE", "lined.drain")]
     assert names(drain["inputs"]) == names(close["inputs"])
     assert names(drain["outputs"]) == names(close["outputs"])
     assert "outputStatistics" not in drain["outputs"][0].get("outputFacets", {})
     assert world.warehouse["password"] not in json.dumps(events)
 
 
-def is_complete(event: Event, job: str) -> bool:
-    return (event["eventType"], event["job"]["name"]) == ("COMPLETE", job)
+def is_told(event: Event, kind: str, job: str) -> bool:
+    return (event["eventType"], event["job"]["name"]) == (kind, job)
 
 
 def names(datasets: list[Event]) -> list[tuple[str, str]]:
@@ -102,21 +106,24 @@ def check_datasets(world: World, close: Event) -> None:
     }
 
 
+@pytest.mark.long
 def test_without_a_backend_nothing_is_looked_up(
     connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: neither ledger nor connections are asked, and the operator has nothing to tell."""
     from tidemark.airflow import operator
+    from tidemark.airflow._spark_submit import is_wanted
 
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
     assert operator.seen("no such file", {}, counts=True) is None
     assert operator.operator_lineage(None) is None
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.conf", None)
-    assert operator.is_wanted() is False
+    assert is_wanted() is False
 
 
+@pytest.mark.long
 def test_what_cannot_be_looked_up_fails_nothing(
-    connections: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: the ledger of these connections does not answer; neither does a task's time-out hurt."""
     from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -125,10 +132,11 @@ def test_what_cannot_be_looked_up_fails_nothing(
     from tidemark.airflow import operator
 
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
-    context = {"ti": SimpleNamespace(dag_id="flights", run_id="x")}
-    path = str(PROJECT / "dags" / "flights.yaml")
+    context = {"ti": SimpleNamespace(dag_id="flights", run_id="x", task_id="close")}
+    path, told = str(PROJECT / "dags" / "flights.yaml"), list[str]()
+    monkeypatch.setattr(operator.log, "warning", lambda text, *_: told.append(text))
     assert operator.seen(path, context, counts=True) is None
-    assert "the lineage is not told" in caplog.text
+    assert [text.partition(":")[0] for text in told] == ["the lineage is not told"]
 
     def late(*_: object) -> None:
         raise AirflowTaskTimeout
@@ -137,6 +145,7 @@ def test_what_cannot_be_looked_up_fails_nothing(
     assert operator.seen(path, context, counts=True) is None
 
 
+@pytest.mark.long
 def test_names_of_servers() -> None:
     """B22: the first of several; with the port that is meant; without a protocol's name."""
     from tidemark.settings.connections import Connection

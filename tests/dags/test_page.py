@@ -14,7 +14,6 @@ import pytest
 from tests.dags.conftest import PASSWORD, PROJECT, token
 from tests.support.region import postgres_connection
 
-import tidemark
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
@@ -45,18 +44,6 @@ def test_without_a_token_nothing_is_answered(client: "TestClient", path: str) ->
     answer = ask(client, path)
     assert answer.status_code == 401
     assert "flights" not in answer.text
-
-
-def test_the_provider_stands_under_admin_providers(client: "TestClient") -> None:
-    """B24: as the page asks for it; it bears no address as long as the project has none."""
-    answer = client.get("/api/v2/providers?limit=100", headers=token("flights")).json()
-    [found] = [one for one in answer["providers"] if "tidemark" in one["package_name"]]
-    assert found == {
-        "package_name": "airflow-provider-tidemark",
-        "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches",
-        "version": tidemark.__version__,
-        "documentation_url": None,
-    }
 
 
 @contextmanager
@@ -148,8 +135,8 @@ def test_who_may_not_read_logs_is_not_shown_what_they_say(
     from tidemark.settings.pipeline import Pipeline
 
     described = Described.of(Pipeline.load(PROJECT / "dags" / "flights.yaml"), Role.run)
-    failed = AirflowRun("flights", "r", "failed", None, None)
-    seen = SeenRegion(described, {Role.run: "flights"}, last_run=failed)
+    failed = AirflowRun(1, "flights", "r", "failed", None, None)
+    seen = SeenRegion(described, {Role.run: ("flights",)}, last_run=failed)
     monkeypatch.setitem(pages.app.dependency_overrides, pages._region, lambda: seen)
     told = Failure("drain", 0, "DATA_LOST", "the log's own words")
     monkeypatch.setattr(pages, "failure", lambda *_: told)
@@ -192,7 +179,7 @@ def test_a_statement_that_waits_is_given_up(
     migrate(engine)
     engine.dispose()
     described = Described.of(Pipeline.load(PROJECT / "dags" / "flights.yaml"), Role.run)
-    seen = SeenRegion(described, {Role.run: "flights"})
+    seen = SeenRegion(described, {Role.run: ("flights",)})
     with closing(psycopg2.connect(**warehouse)) as holder, holder.cursor() as cursor:
         cursor.execute("LOCK TABLE tidemark.regions")
         [(_, answer)] = ledgers.standings([seen], given)
@@ -209,6 +196,9 @@ def test_a_dry_run_is_for_who_may_start_the_reset(client: "TestClient") -> None:
     assert ask(client, path, token("flights", "flights_reset")).status_code == 403
     assert ask(client, path, token("flights", "flights_reset", "trigger")).status_code == 200
     assert client.get(path, headers=token("flights", "trigger")).status_code == 405
+    hidden = ask(client, path, token("flights", "trigger"))
+    assert hidden.status_code == 403, "the right to run is none to reset, whoever sees the reset"
+    assert "flights_reset" not in hidden.text
 
 
 def test_records_are_shown_to_who_may_read_logs(
@@ -227,7 +217,42 @@ def test_records_are_shown_to_who_may_read_logs(
     monkeypatch.setattr(pages, "ask_ledgers", look)
     for user in (token("flights"), token("flights", "logs")):
         assert client.get("/tidemark/dag?dag_id=flights", headers=user).status_code == 200
-    assert asked == [False, True]
+    of_reset = "/tidemark/dag?dag_id=flights_reset"
+    assert client.get(of_reset, headers=token("flights_reset", "logs")).status_code == 200
+    assert asked == [False, True, False], "the logs are those of the DAG that runs the region"
+
+
+def test_of_two_dags_that_run_a_region_the_one_that_ran_last_is_judged(
+    client: "TestClient",
+) -> None:
+    """B21: a copied DAG file, by whatever name, hides no failure; each tab shows the region."""
+    from tidemark.page.ledgers import LedgerAnswer
+    from tidemark.page.regions import Kept, Schedule, seen_regions
+    from tidemark.page.seen import AirflowRun
+    from tidemark.page.verdict import verdict
+    from tidemark.settings.described import Described, Role
+    from tidemark.settings.pipeline import Pipeline
+    from tidemark.views.verdict import Level
+
+    described = Described.of(Pipeline.load(PROJECT / "dags" / "flights.yaml"), Role.run)
+    failed = AirflowRun(7, "flights", "r", "failed", None, None)
+    older = AirflowRun(5, "a_copy", "r", "success", None, None)
+    known = Kept(
+        carried={"a_copy": (described,), "flights": (described,), "never": (described,)},
+        schedules={
+            "a_copy": Schedule(True, None, None),
+            "flights": Schedule(False, None, "@daily"),
+        },
+        runs={"flights": failed, "a_copy": older},
+        unread=(),
+        teams={},
+    )
+    user = SimpleNamespace(username="flights a_copy", teams=(), role="viewer")
+    [seen] = seen_regions(user, known)
+    assert seen.dags == {Role.run: ("flights", "a_copy")}
+    assert seen.all_dags == {Role.run: ("flights", "a_copy", "never")}
+    assert (seen.last_run, seen.is_paused, seen.schedule) == (failed, False, "@daily")
+    assert verdict(seen, LedgerAnswer()).level is Level.red
 
 
 def test_a_connection_of_airflows_database_is_found(
@@ -349,18 +374,6 @@ def test_the_file_in_plugins_is_for_an_airflow_without_the_package(
         monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
     found = runpy.run_path(str(PROJECT / "plugins" / "tidemark_plugin.py"))
     assert ("TidemarkPlugin" in found) is not is_installed
-
-
-def test_the_plugin_is_mounted_once_and_without_complaint(client: "TestClient") -> None:
-    """By its entry point, and by the file in plugins/ where Tidemark is no package."""
-    from airflow import plugins_manager
-
-    names = [one.name for one in plugins_manager._get_plugins()[0]]
-    assert names.count("tidemark") == 1
-    assert not plugins_manager.get_import_errors()
-    views = plugins_manager._get_ui_plugins()[0]
-    assert {"nav", "dag"} <= {one["destination"] for one in views}
-    assert all(not one["href"].startswith("/") for one in views if "tidemark" in one["href"])
 
 
 def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,18 +14,18 @@ import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
 from tests.support.waiting import until
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, InvalidSettings
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
-EMPTY = dict.fromkeys(("batch", "why", "reasons", "since", "until", "partition", "limit"))
+EMPTY = dict.fromkeys(("why", "reasons", "since", "until", "partition", "limit"))
 COMES_UP = EMPTY | {"apply": False}
 ALWAYS = ["replay", PIPELINE, "--output", "json", "--why"]
 
 
-def test_a_replay_is_dry_and_of_dead_letters_unless_the_form_says_so(bag: "DagBag") -> None:
+def test_a_replay_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     """B14."""
     dag = bag.dags["flights_replay"]
     assert dag.params.dump() == COMES_UP
@@ -37,7 +37,8 @@ def test_a_replay_is_dry_and_of_dead_letters_unless_the_form_says_so(bag: "DagBa
     ("form", "told"),
     [
         ({}, ["by hand", "--dead-letters"]),
-        ({"batch": 17, "apply": True, "why": "a drill"}, ["a drill", "--batch", "17", "--apply"]),
+        ({"apply": True, "why": "a drill"}, ["a drill", "--dead-letters", "--apply"]),
+        ({"batch": None}, ["by hand", "--dead-letters"]),
         (
             {"reasons": "OUT_OF_RANGE, WRONG_TYPE", "since": "2026-01-31", "limit": 9},
             ["by hand", "--dead-letters", "--reason", "OUT_OF_RANGE", "--reason", "WRONG_TYPE",
@@ -60,7 +61,7 @@ def test_the_form_says_what_is_replayed(form: dict[str, Any], told: list[str]) -
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("batch", 0), ("limit", 0), ("since", "yesterday"), ("until", "--apply"), ("batch", "1")],
+    [("limit", 0), ("since", "yesterday"), ("until", "--apply"), ("limit", "1")],
 )
 def test_the_form_refuses_what_is_none(bag: "DagBag", name: str, value: object) -> None:
     from airflow.sdk.exceptions import ParamValidationError
@@ -93,7 +94,7 @@ def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
     with pytest.raises(AirflowException, match=r"^UNREACHABLE: ") as failed:
-        told(batch=3)
+        told()
     assert not isinstance(failed.value, AirflowFailException)
     assert PASSWORD not in caplog.text + str(failed.value)
 
@@ -108,7 +109,7 @@ def test_a_child_has_nothing_of_airflows_configuration(
     program = (
         "import json, os, pathlib;"
         f"pathlib.Path({str(seen)!r}).write_text(json.dumps(dict(os.environ)));"
-        f"print({json.dumps(OF_A_BATCH)!r})"
+        f"print({json.dumps(OF_DEAD_LETTERS)!r})"
     )
     monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
     told()
@@ -117,11 +118,18 @@ def test_a_child_has_nothing_of_airflows_configuration(
     assert given["LOGNAME"] == "alice"
 
 
-def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
+def test_the_batch_of_an_older_form_fails_at_once(told: Any, connections: str) -> None:
+    """B14: no dead letters are replayed in its place."""
     from airflow.sdk.exceptions import AirflowFailException
 
-    with pytest.raises(AirflowFailException, match=r"^INVALID_SETTINGS: "):
-        told(batch=3, limit=4)
+    with pytest.raises(AirflowFailException) as failed:
+        told(batch=3, apply=True)
+    cause = failed.value.__cause__
+    assert isinstance(cause, InvalidSettings)
+    assert (cause.case, cause.fields()) == (
+        "BatchesNotReplayed",
+        {"region": "flights", "seq": 3},
+    )
 
 
 SAYS_MORE = """
@@ -174,11 +182,6 @@ OF_DEAD_LETTERS: dict[str, Any] = {
     "kept": {"INVALID_JSON": 1, "OUT_OF_RANGE": 1}, "not_kept_raw": 0, "rows": None,
     "refused": None,
 }  # fmt: skip
-OF_A_BATCH: dict[str, Any] = {
-    "region": "flights", "applied": False, "epoch": 3, "seq": 17, "spans": 4, "records": 20_004,
-    "rows_before": 20_003, "dead_letters_before": 1, "rows": None, "dead_letters": None,
-    "refused": None,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -198,24 +201,14 @@ OF_A_BATCH: dict[str, Any] = {
             OF_DEAD_LETTERS | {"applied": True, "rows": 7},
             "Replayed 7 dead letters as 7 rows; 2 failed again.",
         ),
-        (
-            OF_A_BATCH,
-            "Dry run: would read 20,004 records of batch 17 again, for its 20,003 rows and"
-            " 1 dead letter. Nothing was changed.",
-        ),
-        (
-            OF_A_BATCH | {"applied": True, "rows": 20_000, "dead_letters": 4},
-            "Replaced what batch 17 holds: 20,003 rows and 1 dead letter before, 20,000 rows and"
-            " 4 dead letters now.",
-        ),
     ],
 )
 def test_a_replay_is_told_in_a_sentence(report: dict[str, Any], sentence: str) -> None:
     """B11: of numbers alone, for whoever may read the DAG sees it on the region's page."""
-    from tidemark.admin.replay_report import report_of
+    from tidemark.admin.replay_report import ReplayReport
     from tidemark.airflow.results import of_replay
 
-    assert of_replay(report_of(report)) == {"summary": sentence, **report}
+    assert of_replay(ReplayReport(**report)) == {"summary": sentence, **report}
 
 
 def test_what_was_replayed_is_told_and_kept(
@@ -225,7 +218,7 @@ def test_what_was_replayed_is_told_and_kept(
     """B11: the child is told its secrets by its environment, and who replays."""
     from tidemark.airflow import manual
 
-    report = OF_A_BATCH | {"applied": True, "rows": 20_000, "dead_letters": 1}
+    report = OF_DEAD_LETTERS | {"applied": True, "rows": 20_000}
     seen = tmp_path / "seen"
     program = (
         "import json, os, pathlib, sys;"
@@ -233,11 +226,11 @@ def test_what_was_replayed_is_told_and_kept(
         f"print({json.dumps(report)!r}); print('on its way', file=sys.stderr)"
     )
     monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
-    kept = told(batch=17, apply=True)
+    kept = told(apply=True)
     assert kept == {"summary": kept["summary"], **report}
     lines = [record.getMessage() for record in caplog.records]
-    assert lines[:2] == ["on its way", "DONE: replay of batch 17, region flights"]
-    assert "  published   20,000 rows and 1 dead letter" in lines
+    assert lines[:2] == ["on its way", "DONE: replay of dead letters, region flights"]
+    assert "  published   batch 8, epoch 3: 20,000 rows" in lines
     argv, environment = json.loads(seen.read_text())
     assert PASSWORD not in " ".join(argv)
     assert PASSWORD in environment["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
@@ -290,23 +283,23 @@ def _runs(pid: int) -> bool:
 
 
 def test_nobody_takes_a_dry_replay_for_one() -> None:
-    from tidemark.admin.replay_report import report_of
+    from tidemark.admin.replay_report import ReplayReport
     from tidemark.airflow.results import replay_log
 
-    dry = [*replay_log(report_of(OF_DEAD_LETTERS))]
+    dry = [*replay_log(ReplayReport(**OF_DEAD_LETTERS))]
     assert dry[0] == "DRY RUN: replay of dead letters, region flights. NOTHING WAS CHANGED"
     assert dry[-1] == "To do it, trigger the DAG again with Apply switched on"
-    refused = [*replay_log(report_of(OF_DEAD_LETTERS | {"refused": "not at rest"}))]
+    refused = [*replay_log(ReplayReport(**OF_DEAD_LETTERS | {"refused": "not at rest"}))]
     assert refused[-1] == "  refused     not at rest"
 
 
 def test_a_replay_that_finds_nothing_is_not_told_as_a_dry_run() -> None:
     """It may have been ordered."""
-    from tidemark.admin.replay_report import report_of
+    from tidemark.admin.replay_report import ReplayReport
     from tidemark.airflow.results import replay_log
     from tidemark.cli.replay import _lines
 
-    report = report_of(OF_DEAD_LETTERS | {"chosen": 0, "replayed": 0, "kept": {}})
+    report = ReplayReport(**OF_DEAD_LETTERS | {"chosen": 0, "replayed": 0, "kept": {}})
     lines = ["  chosen      0 dead letters", "  decodable   0"]
     log, printed = [*replay_log(report)], [*_lines(report)]
     assert log == ["NOTHING TO REPLAY: replay of dead letters, region flights", *lines]
@@ -319,5 +312,5 @@ def test_the_command_line_takes_what_the_form_can_say() -> None:
 
     command = [sys.executable, *PROGRAM, "replay", "--help"]
     helped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    for name in (*OPTIONS, "batch", "dead-letters", "reason", "why", "apply", "output"):
+    for name in (*OPTIONS, "dead-letters", "reason", "why", "apply", "output"):
         assert f"--{name}" in helped

@@ -8,5 +8,9 @@ from tidemark.settings.pipeline import Pipeline
 
 def resolve(pipeline: Pipeline) -> dict[str, Connection]:
     """The pipeline's connections by id. Call it in a running task only."""
-    wanted = pipeline.connections
-    return {conn_id: Connection.from_airflow(AirflowConnection.get(conn_id)) for conn_id in wanted}
+    return {conn_id: resolved(conn_id) for conn_id in pipeline.connections}
+
+
+def resolved(conn_id: str) -> Connection:
+    """One connection, as Airflow knows it now."""
+    return Connection.from_airflow(AirflowConnection.get(conn_id))

@@ -2,9 +2,12 @@
 
     open (setup) -> drain[1..N] -> close (ALL_DONE) -> reset (ONE_FAILED)
                                    [close, reset] -> verdict (NONE_FAILED): red stays red
+                                   verdict -> end (teardown, ALL_DONE): red unless the run is done
 
 As open is a setup, clearing any task clears it too: the work gets a new epoch. If open fails
-nothing else runs: nothing was begun. A schedule of its own starts a run when records wait.
+nothing else runs: nothing was begun. `end` bounds the setup: a host's tasks behind the group are
+none of its scope, so clearing one clears no open, and an `all_done` task runs after a refusal too.
+Airflow would then judge a host by such tasks alone; `end` counts beside them.
 """
 
 from datetime import timedelta
@@ -21,22 +24,32 @@ from airflow.sdk import (
     TriggerRule,
 )
 
-from tidemark.airflow.doorbell import Doorbell
+from tidemark.airflow.doorbell import HOURLY, Doorbell
 from tidemark.airflow.forms import pipeline_doc, run_params
 from tidemark.airflow.operator import CloseOperator, DrainOperator
-from tidemark.airflow.step import RETRIES, Params, dag_of, described, per_task, step, step_timeout
+from tidemark.airflow.step import (
+    RETRIES,
+    RUN_WAIT,
+    Params,
+    dag_of,
+    described,
+    per_task,
+    step,
+    step_timeout,
+)
 from tidemark.airflow.tasks import (
     close_run,
+    end_run,
     open_run,
     reset_failed_run,
     target_assets,
     tell_verdict,
 )
 from tidemark.settings.described import Role
+from tidemark.settings.fingerprint import file_fingerprint
 from tidemark.settings.pipeline import Pipeline
 
 DRAIN_TIMEOUT = timedelta(hours=1)
-HOURLY = "0 * * * *"
 LOOK = timedelta(seconds=10)
 
 
@@ -90,6 +103,9 @@ def on_data(
         kafka=seen.kafka.connection,
         warehouse=seen.warehouse,
         seconds=look_every.total_seconds(),
+        floor=floor,
+        fingerprint=file_fingerprint(pipeline),
+        group=pipeline.group,
     )
     records = Asset(
         name=f"{pipeline.region}/records",
@@ -144,7 +160,13 @@ def _drain(
 def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> None:
     limit: dict[str, Any] = {"execution_timeout": step_timeout(pipeline)}
     opened = step(
-        "open", open_run, path, doc_json=described(pipeline, Role.run), **limit, **of_steps
+        "open",
+        open_run,
+        path,
+        max(RUN_WAIT, of_drain["execution_timeout"]),
+        doc_json=described(pipeline, Role.run),
+        **limit,
+        **of_steps,
     ).as_setup()
     drain = DrainOperator.partial(
         task_id="drain",
@@ -159,7 +181,6 @@ def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> 
         path,
         operator=CloseOperator,
         trigger_rule=TriggerRule.ALL_DONE,
-        inlets=assets,  # their newest event says what is known already
         outlets=assets,
         **limit,
         **of_steps,
@@ -176,9 +197,11 @@ def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> 
         "verdict",
         tell_verdict,
         path,
-        closed.output,
         trigger_rule=TriggerRule.NONE_FAILED,
         **of_steps,
     )
+    end = step("end", end_run, path, **limit, **of_steps)
+    end.as_teardown(setups=opened, on_failure_fail_dagrun=True)
+    end.trigger_rule = TriggerRule.ALL_DONE  # a run that a person ended before its open is red too
     opened >> drain >> closed >> reset
-    [closed, reset] >> verdict
+    [closed, reset] >> verdict >> end

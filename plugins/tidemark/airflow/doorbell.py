@@ -7,32 +7,42 @@ It asks for offsets alone. It joins no group, so nobody's place in a group moves
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from time import monotonic
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Connection as AirflowConnection
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from tidemark.errors import TidemarkError
-from tidemark.settings.connections import Connection
+from tidemark.airflow._rings import Rings
 
 if TYPE_CHECKING:
+    from tidemark.airflow._looks import SharedKafka, SharedLedger
+    from tidemark.airflow._shared import CantLook
     from tidemark.views.status import Unread
 
 log = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 300.0
-"""A ring that no run answered is repeated after so long: the DAG may have been paused."""
+HOURLY = "0 * * * *"
 
 
 class Doorbell(BaseEventTrigger):  # type: ignore[misc]
     """Rings once for each epoch in which the region is at rest and records wait.
 
-    Never beside a run, nor after a failed one: the schedule's cron line tries that again.
+    Never beside a run, nor after a failed one: the schedule's cron line, `floor`, tries that again.
+    Nor where `warehouse` leads to another ledger than that of `group`'s offsets.
+    After an open that was refused it rings for new records, or for a file with another fingerprint.
     """
 
     def __init__(
-        self, *, region: str, topics: Sequence[str], kafka: str, warehouse: str, seconds: float
+        self,
+        *,
+        region: str,
+        topics: Sequence[str],
+        kafka: str,
+        warehouse: str,
+        seconds: float,
+        floor: str = HOURLY,
+        fingerprint: str = "",
+        group: str = "",
     ) -> None:
         super().__init__()
         self.region = region
@@ -40,50 +50,75 @@ class Doorbell(BaseEventTrigger):  # type: ignore[misc]
         self.kafka = kafka
         self.warehouse = warehouse
         self.seconds = seconds
-        self._rung_for = -1
-        self._rung_at = 0.0
+        self.floor = floor
+        self.fingerprint = fingerprint
+        self.group = group
+        self._said = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow keeps of it: connection ids, no secret."""
-        kept = ("region", "topics", "kafka", "warehouse", "seconds")
+        kept = (
+            "region",
+            "topics",
+            "kafka",
+            "warehouse",
+            "seconds",
+            "floor",
+            "fingerprint",
+            "group",
+        )
         return f"{__name__}.Doorbell", {name: getattr(self, name) for name in kept}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Ring, for as long as the triggerer lives."""
-        from tidemark.kafka.config import kafka_config
-        from tidemark.kafka.facts import Broker
-        from tidemark.ledger.ledger import Ledger
-        from tidemark.postgres.parameters import postgres_parameters
-        from tidemark.postgres.transaction import connect
+        from tidemark.airflow._looks import SharedKafka, SharedLedger
+        from tidemark.airflow._shared import shared
 
-        engine = connect(postgres_parameters(await _connection(self.warehouse)))
-        broker = Broker(kafka_config(await _connection(self.kafka)))
-        try:
+        rings, topics = Rings(self.fingerprint, self.floor), tuple(self.topics)
+        async with (
+            shared(SharedLedger, self.warehouse, self.region) as ledger,
+            shared(SharedKafka, self.kafka, topics) as kafka,
+        ):
             while True:
-                found = await asyncio.to_thread(self._asked, Ledger(engine), broker)
-                if found and self._is_to_ring(found):
+                found = await self.looked(ledger, kafka, topics)
+                if found and rings.is_due(found) and await self.is_of(ledger, kafka, found):
                     yield TriggerEvent({"region": self.region, "unread_offsets": found.offsets})
                 await asyncio.sleep(self.seconds)
-        finally:
-            engine.dispose()
 
-    def _asked(self, ledger: Any, broker: Any) -> "Unread | None":
-        from tidemark.views.status import unread
+    async def looked(
+        self, ledger: "SharedLedger", kafka: "SharedKafka", topics: tuple[str, ...]
+    ) -> "Unread | None":
+        """What waits; None where that can't be told, which the ledger learns then."""
+        from tidemark.airflow._shared import CantLook
+        from tidemark.views.status import unread_of
 
-        try:
-            return unread(ledger, broker, self.region, self.topics)
-        except TidemarkError as error:
-            log.warning("region %s: the backlog is unknown: %s", self.region, error)
+        facts = await kafka.look(topics, self.seconds / 2)
+        ledger.say(self.region, facts if isinstance(facts, CantLook) else None)
+        awaited = await ledger.look(self.region, self.seconds / 2)
+        problem = next((one for one in (facts, awaited) if isinstance(one, CantLook)), None)
+        self._tell(problem)
+        if isinstance(facts, CantLook) or isinstance(awaited, CantLook):
             return None
+        return unread_of(awaited, facts) if awaited and facts else None
 
-    def _is_to_ring(self, found: "Unread") -> bool:
-        is_new = self._rung_for != found.epoch
-        is_stale = monotonic() - self._rung_at > AGAIN_SECONDS
-        if not (found.offsets and found.is_at_rest and (is_new or is_stale)):
-            return False
-        self._rung_for, self._rung_at = found.epoch, monotonic()
-        return True
+    async def is_of(self, ledger: "SharedLedger", kafka: "SharedKafka", found: "Unread") -> bool:
+        """Whether the ledger is the region's. One that does not know it is compared with Kafka."""
+        from tidemark.airflow._shared import in_thread
 
+        if found.epoch or not self.group:
+            return True
+        of_group = partial(kafka.group, self.group)
+        problem = await in_thread(lambda: ledger.other(self.region, of_group, found.ends))
+        self._tell(problem)
+        return problem is None
 
-async def _connection(conn_id: str) -> Connection:
-    return Connection.from_airflow(await AirflowConnection.async_get(conn_id))
+    def _tell(self, problem: "CantLook | None") -> None:
+        """For the triggerer's log, once for each problem."""
+        said, self._said = self._said, problem.text if problem else ""
+        if problem and problem.text != said:
+            log.warning(
+                "region %s: the backlog is unknown: %s: %s",
+                self.region,
+                problem.code,
+                problem.text,
+            )

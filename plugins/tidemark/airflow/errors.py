@@ -1,32 +1,23 @@
 """What a DAG file or its tasks can meet: names, and a Spark connection that can't be used."""
 
-from tidemark.errors import InvalidSettings
+from tidemark.errors import InvalidSettings, Refused
 
 
-class ParamsOfForm(InvalidSettings):
-    """Params of a DAG's author have the names of params of the form."""
-
+class ParamsOfForm(
+    InvalidSettings,
+    text="params: {names:list} of the form can't be replaced; give yours another name. Bounds for"
+    " every run are in the pipeline file, under batch",
+):
     names: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"params: {', '.join(self.names)} of the form can't be replaced; give yours another"
-            " name. Bounds for every run are in the pipeline file, under batch"
-        )
 
-
-class TaskKwargsRefused(InvalidSettings):
-    """A DAG's author gives tasks what Tidemark sets itself, or what no task has."""
-
+class TaskKwargsRefused(
+    InvalidSettings,
+    text="{argument}: {names:list} can't be set; it takes {taken:list}",
+):
     argument: str
     names: tuple[str, ...]
     taken: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.argument}: {', '.join(self.names)} can't be set; it takes"
-            f" {', '.join(self.taken)}"
-        )
 
 
 class AssetOfNoTarget(InvalidSettings):
@@ -40,39 +31,47 @@ class AssetOfNoTarget(InvalidSettings):
         return f"region {self.region} has the targets {names}: name one of them"
 
 
-class SubmitNotPrepared(InvalidSettings):
-    """Airflow's hook does not prepare spark-submit for the connection's master."""
+class BackfillOfRegion(
+    Refused,
+    text="region {region}: run {run_id} is a backfill. A run reads what Kafka holds, whatever its"
+    " interval, so nothing was opened. To read records again, rewind the region: the reset DAG, or"
+    " tidemark reset --to. Give the DAG allowed_run_types without backfill, as pipeline_dag does",
+):
+    region: str
+    run_id: str
 
+
+class ConnectionNotGiven(
+    InvalidSettings,
+    text="Airflow gives the triggerer no connection {conn_id!r} ({cause}): make it, and where"
+    " Airflow keeps them by team, one that belongs to none",
+):
+    conn_id: str
+    cause: str
+    """The class of Airflow's error."""
+
+
+class SubmitNotPrepared(
+    InvalidSettings,
+    text="spark-submit can't be prepared: {cause}. For a k8s:// master install"
+    " apache-airflow-providers-cncf-kubernetes on the workers",
+):
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"spark-submit can't be prepared: {self.cause}. For a k8s:// master install"
-            " apache-airflow-providers-cncf-kubernetes on the workers"
-        )
 
-
-class DeployModeIsCluster(InvalidSettings):
-    """A Spark connection lets the driver run elsewhere, with the passwords in its arguments."""
-
+class DeployModeIsCluster(
+    InvalidSettings,
+    text="spark connection {conn_id!r} has deploy mode 'cluster': spark-submit would put the Kafka"
+    " and Postgres passwords into its arguments, and the driver would outlive a killed task; use"
+    " client mode",
+):
     conn_id: str
 
-    def __str__(self) -> str:
-        return (
-            f"spark connection {self.conn_id!r} has deploy mode 'cluster': spark-submit would put"
-            " the Kafka and Postgres passwords into its arguments, and the driver would outlive a"
-            " killed task; use client mode"
-        )
 
-
-class SecretAmongArguments(InvalidSettings):
-    """A task's conf has the secret of a cluster, which spark-submit shows in its arguments."""
-
+class SecretAmongArguments(
+    InvalidSettings,
+    text="{key} is in the task's conf, which spark-submit shows in its arguments: make it the"
+    " password of the spark connection {conn_id!r}",
+):
     conn_id: str
     key: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.key} is in the task's conf, which spark-submit shows in its arguments: make it"
-            f" the password of the spark connection {self.conn_id!r}"
-        )

@@ -2,7 +2,13 @@
 
 from airflow.sdk import Context, Param
 
-from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS, ACCEPT_RESEND
+from tidemark.model.overrides import (
+    ACCEPT_CHANGES,
+    ACCEPT_CORRUPT,
+    ACCEPT_DATA_LOSS,
+    ACCEPT_RESEND,
+    TAKE_OVER,
+)
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -24,6 +30,7 @@ ledger says so.
 | close | the ledger says that all target offsets are reached, and Kafka's group offsets equal it |
 | reset | after a failure: the unpublished batch is discarded, Kafka's group offsets are restored |
 | verdict | red whenever the run is not done |
+| end | the same, whatever tasks come behind; a run that a person ended is reset |
 
 {_members(pipeline)}
 **Red?** Read the log of the first red task: its last line says what happened and what to do. The
@@ -70,10 +77,7 @@ def replay_doc(pipeline: Pipeline) -> str:
 
 {_facts(pipeline)}
 
-| form | what becomes of it |
-|---|---|
-| as it comes up | each dead letter that can be decoded now becomes rows, once; the others stay |
-| with a batch | that checkpoint's rows **are replaced** by what its records make now |
+Each dead letter that can be decoded now becomes rows, once; the others stay.
 
 It takes an epoch of its own: the region must be at rest, so pause the pipeline's DAG or wait for
 its run. After a change of `decode` or of the transform first start a run with *Accept changes*.
@@ -81,8 +85,7 @@ its run. After a change of `decode` or of the transform first start a run with *
 **Without `apply` it changes nothing** and says what it would change, and whether it would be
 refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind to before it takes it back. A run
 that is cleared replays again; each dead letter still becomes rows only once. DAGs that are
-scheduled on the target learn of these rows from the pipeline's next run; they are not told of a
-replaced batch.
+scheduled on the target learn of these rows from the pipeline's next run.
 """
 
 
@@ -97,14 +100,13 @@ drain everything, and one that starts late finds the run done and ends green.
 
 
 def _facts(pipeline: Pipeline) -> str:
-    bounds = pipeline.batch
     return "\n".join(
         (
             f"- topics: {', '.join(f'`{topic}`' for topic in pipeline.kafka.topics)}"
             f" by connection `{pipeline.kafka.connection}`, consumer group `{pipeline.group}`",
             f"- target: {_targets(pipeline)} by connection `{pipeline.warehouse}`",
             f"- decode: {pipeline.decode.format}; transform: `{pipeline.transform or 'none'}`",
-            f"- batch: at most {bounds.max_records:,} records; members: {pipeline.members}",
+            f"- batch: {pipeline.bounds().told}; members: {pipeline.members}",
         )
     )
 
@@ -114,7 +116,7 @@ def _targets(pipeline: Pipeline) -> str:
 
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = (ACCEPT_DATA_LOSS, ACCEPT_CHANGES, ACCEPT_CORRUPT)
+OVERRIDES = (ACCEPT_DATA_LOSS, ACCEPT_CHANGES, ACCEPT_CORRUPT, TAKE_OVER)
 REWIND_OVERRIDES = (ACCEPT_DATA_LOSS, ACCEPT_CHANGES, ACCEPT_RESEND)
 
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
@@ -134,10 +136,14 @@ def run_params() -> dict[str, Param]:
     group shows the form with `params=run_params()`.
     """
     return {
-        "max_records": _limit("Records per batch", "Offsets in one batch, shared fairly.", 10**8),
+        "max_records": _limit(
+            "Records per batch",
+            "Offsets in one batch at most, shared fairly; batch.seconds may leave it fewer.",
+            10**8,
+        ),
         "max_bytes": _limit(
             "Bytes per batch",
-            "Bytes of values in one batch, estimated from earlier batches.",
+            "Bytes of values in one batch at most, estimated from earlier batches.",
             10**12,
         ),
         "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
@@ -169,6 +175,11 @@ def run_params() -> dict[str, Param]:
             " them are read. Write several ranges one after the other. Each is kept as a remark."
             f" {ONCE}",
             section="Overrides",
+        ),
+        TAKE_OVER: _override(
+            "Take over",
+            "Accepts that another run of the region, which is at work, is fenced and ends red."
+            " Without it this run waits for that one.",
         ),
     }
 
@@ -209,13 +220,6 @@ def reset_params() -> dict[str, Param]:
 def replay_params() -> dict[str, Param]:
     """The form of a replay: a dry run of all dead letters unless told otherwise."""
     return {
-        "batch": _number(
-            "Batch",
-            "The seq of one checkpoint, whose rows are REPLACED by what its records make now."
-            " Empty: dead letters are replayed.",
-            10**18,
-            "Replay",
-        ),
         **_order("Replay"),
         "reasons": _text("Reasons", "OUT_OF_RANGE, WRONG_TYPE. Empty: all.", 1000, CHOICE),
         "since": _text("Since", f"Those published then or later, {TIME}", 40, CHOICE, MOMENT),

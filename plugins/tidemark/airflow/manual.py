@@ -19,7 +19,7 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, get_current_context
 from airflow.sdk.exceptions import AirflowException
 
-from tidemark.admin.replay_report import report_of
+from tidemark.admin.replay_report import ReplayReport
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
@@ -52,16 +52,15 @@ class ReplayOperator(PythonOperator):  # type: ignore[misc]
 
 
 def replay_by_hand(path: str) -> results.Result:
-    """Replay dead letters or one batch, or say what that would do; keep the report.
+    """Replay dead letters, or say what that would do; keep the report.
 
-    A run that is cleared does it again: it finds what is still a dead letter, or makes the same
-    rows of the same batch.
+    A run that is cleared does it again: it finds what is still a dead letter.
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
     own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
     with as_airflow_failure():
         answer = _answer([*arguments(path, context["params"])], without_airflow() | own)
-    report = report_of(answer)
+    report = ReplayReport(**answer)
     for line in results.replay_log(report):
         log.info("%s", line)
     return results.of_replay(report)
@@ -77,9 +76,8 @@ def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:
         "--why",
         form["why"] or "by hand",
     )
-    if form["batch"] is None:
-        yield "--dead-letters"
-    else:
+    yield "--dead-letters"
+    if form.get("batch") is not None:  # of a trigger for an older form: the command refuses it
         yield from ("--batch", str(form["batch"]))
     for reason in (form["reasons"] or "").replace(",", " ").split():
         yield from ("--reason", reason)
@@ -184,7 +182,6 @@ def reset_dag(
             str(path),
             doc_json=described(pipeline, Role.reset),
             execution_timeout=reset_timeout,
-            inlets=assets,  # their newest event says what is known already
             outlets=assets,
         )
     return dag
@@ -193,7 +190,7 @@ def reset_dag(
 def replay_dag(
     path: str | Path, *, replay_timeout: timedelta = REPLAY_TIMEOUT, **dag_kwargs: Any
 ) -> DAG:
-    """The DAG by which a person replays dead letters or one batch: manual, dry unless told.
+    """The DAG by which a person replays dead letters: manual, dry unless told.
 
     A replay that is not done within replay_timeout is ended, and changes nothing.
     dag_kwargs are Airflow's own, without a schedule. dag_id is `<region>_replay` by default; params

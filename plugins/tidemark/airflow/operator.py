@@ -11,29 +11,32 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psutil
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Connection, Context
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from tidemark.airflow._spark_submit import SparkSubmitHook, SparkSubmitOperator, is_wanted
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
-from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
+from tidemark.airflow.results import (
+    as_airflow_failure,
+    best_effort,
+    keep_code,
+    names_by_exit_code,
+)
 from tidemark.airflow.step import RegionLink
 from tidemark.settings.described import ledger_run_id
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.archive import with_archive
 from tidemark.spark.cluster import SECRET
 from tidemark.spark.errors import JvmEnded
-from tidemark.spark.java_options import LATE, OPTIONS
+from tidemark.spark.java_options import LATE, OPTIONS, with_archive
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:
@@ -43,20 +46,51 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class CloseOperator(PythonOperator):  # type: ignore[misc]
-    """The close task: it tells what its run has read and written, with counts."""
+class Lineaged:
+    """What Airflow's OpenLineage provider asks an operator for, when its task starts and ends."""
 
     _lineage: "Lineage | None" = None
+    """What the run has read and written; None until it is looked up."""
 
-    def execute(self, context: Context) -> Any:
-        """Close the run, then look up its lineage."""
-        closed = super().execute(context)
-        self._lineage = seen(self.op_args[0], context, counts=True)
-        return closed
+    @property
+    def file(self) -> str:
+        """The pipeline file."""
+        raise NotImplementedError
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """What the file says."""
+        return operator_lineage(declared(self.file))
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What Airflow's provider asks for."""
+        """What the run has read and written."""
         return operator_lineage(self._lineage)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
+        """The same if it is known, else what the file says."""
+        return operator_lineage(self._lineage or declared(self.file))
+
+
+class CloseOperator(Lineaged, PythonOperator):  # type: ignore[misc]
+    """The close task: it tells what its run has read and written, with counts."""
+
+    @property
+    def file(self) -> str:
+        """The pipeline file."""
+        return str(self.op_args[0])
+
+    def execute(self, context: Context) -> Any:
+        """Close the run, keep its result as XCom, look up its lineage: it fails by neither.
+
+        Where a task is mapped over the result, that can't run without: then Airflow pushes it.
+        """
+        ti, is_mapped = context["ti"], next(self.iter_mapped_dependants(), None) is not None
+        closed = super().execute(context)
+        ti.task.do_xcom_push = is_mapped
+        if not is_mapped:
+            with best_effort("the result, as XCom,"):
+                ti.xcom_push(BaseXCom.XCOM_RETURN_KEY, closed)
+        self._lineage = seen(self.file, context, counts=True)
+        return closed
 
 
 def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
@@ -64,31 +98,39 @@ def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
 
     Nothing fails by it, not even by a task's time-out.
     """
+
+    def look() -> "Lineage | None":
+        from tidemark.views.lineage import lineage_of
+
+        pipeline, ti = Pipeline.load(path), context["ti"]
+        run_id = ledger_run_id(ti.dag_id, ti.run_id, ti.task_id)
+        return lineage_of(pipeline, resolve(pipeline), run_id, counts=counts)
+
+    return _unharmed(look)
+
+
+def declared(path: str) -> "Lineage | None":
+    """The lineage that the pipeline file tells by itself; None if nobody wants it."""
+
+    def look() -> "Lineage":
+        from tidemark.views.lineage import declared_lineage
+
+        pipeline = Pipeline.load(path)
+        return declared_lineage(pipeline, resolve(pipeline))
+
+    return _unharmed(look)
+
+
+def _unharmed(look: Callable[[], "Lineage | None"]) -> "Lineage | None":
     if not is_wanted():
         return None
-    from tidemark.views.lineage import lineage_of
-
-    pipeline, ti = Pipeline.load(path), context["ti"]
     try:
-        run_id = ledger_run_id(ti.dag_id, ti.run_id)
-        return lineage_of(pipeline, resolve(pipeline), run_id, counts=counts)
+        return look()
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
         log.warning("the lineage is not told: %s: %s", type(error).__name__, error)
         return None
-
-
-def is_wanted() -> bool:
-    """Whether Airflow's provider is installed, and configured to send anything."""
-    try:
-        if find_spec("airflow.providers.openlineage") is None:
-            return False
-        from airflow.providers.openlineage.conf import is_disabled
-
-        return not is_disabled()
-    except ImportError:
-        return False
 
 
 def operator_lineage(lineage: "Lineage | None") -> Any:
@@ -161,7 +203,7 @@ the task's process group five seconds after SIGTERM."""
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 
 
-class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
+class DrainOperator(Lineaged, SparkSubmitOperator):  # type: ignore[misc]
     """Drains the region of a pipeline file as one member of the DAG run's epoch.
 
     Connections are resolved when the task executes and go to the child's environment alone:
@@ -188,7 +230,11 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.member = member
         self._environment: dict[str, str] = {}
         self._words = ""
-        self._lineage: Lineage | None = None
+
+    @property
+    def file(self) -> str:
+        """The pipeline file."""
+        return self.pipeline
 
     def execute(self, context: Context) -> None:
         """Run the driver to its end.
@@ -215,10 +261,6 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             self._environment = {}
         _forget(self._words)
         self._lineage = seen(self.pipeline, context, counts=False)  # close counts
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What Airflow's OpenLineage provider asks for."""
-        return operator_lineage(self._lineage)
 
     def on_kill(self) -> None:
         """Leave no process of the driver: SIGTERM to all of them, then SIGKILL to the rest."""
@@ -259,7 +301,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         """The run, and which member of it this is; its slot is its static name in the group."""
         ti = context["ti"]
         return {
-            "TIDEMARK_RUN_ID": ledger_run_id(ti.dag_id, ti.run_id),
+            "TIDEMARK_RUN_ID": ledger_run_id(ti.dag_id, ti.run_id, ti.task_id),
             "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
             "TIDEMARK_MEMBER_SLOT": str(self.member),
             "TIDEMARK_SUPERVISOR": str(os.getpid()),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.admin.replay_report import AnyReplay, replay_lines, replay_summary, replayed
+from tidemark.admin.replay_report import ReplayReport, replay_lines, replay_summary
 from tidemark.errors import TidemarkError, by_code
 from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
@@ -87,9 +87,9 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
     return f"Dry run: would remove {gone}{_discarded(report, 'discard')}. Nothing was changed."
 
 
-def replay_log(report: AnyReplay) -> Iterator[str]:
+def replay_log(report: ReplayReport) -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
-    what = f"replay of {replayed(report)}, region {report.region}"
+    what = f"replay of dead letters, region {report.region}"
     if report.is_empty:
         yield f"NOTHING TO REPLAY: {what}"
     else:
@@ -99,7 +99,7 @@ def replay_log(report: AnyReplay) -> Iterator[str]:
         yield "To do it, trigger the DAG again with Apply switched on"
 
 
-def of_replay(report: AnyReplay) -> Result:
+def of_replay(report: ReplayReport) -> Result:
     """A replay or its dry run, for XCom: first what it did, in a sentence."""
     return {"summary": replay_summary(report), **plain(report)}
 
@@ -182,6 +182,20 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
         if not error.retry_may_help or isinstance(error, final):
             raise AirflowFailException(text) from error
         raise AirflowException(text) from error
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """Log what goes wrong inside; never fail the task for it: the ledger has decided.
+
+    Not even by Airflow's time-out, which is a BaseException. Who ends the process still does.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        log.warning("%s is not told: %s: %s", what, type(error).__name__, error)
 
 
 def keep_code(code: str) -> None:

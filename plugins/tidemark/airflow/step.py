@@ -50,8 +50,17 @@ PER_TASK = (
 
 STEP_TIMEOUT = timedelta(minutes=10)
 
+RUN_WAIT = timedelta(hours=1)
+"""How long an open waits for another run of the region; longer if its members may take longer."""
+
 STEP_MARGIN = timedelta(minutes=4)
 """For a step's own work, beside what the pipeline file lets it wait and send."""
+
+
+RUN_TYPES = (
+    "scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization",
+)  # fmt: skip
+"""All but backfill: its runs start at once, and a run reads what Kafka holds, not an interval."""
 
 
 def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
@@ -63,7 +72,7 @@ def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kw
     kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
     kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
     kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
-    usual = {"catchup": False, "max_active_runs": 1}
+    usual = {"catchup": False, "max_active_runs": 1, "allowed_run_types": RUN_TYPES}
     return DAG(dag_id, schedule=schedule, **(usual | kwargs))
 
 

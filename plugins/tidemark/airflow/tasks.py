@@ -1,22 +1,29 @@
-"""Tasks: open, close, reset, verdict, as Airflow runs them; only a running one imports clients.
+"""Tasks: open to end, as Airflow runs them; only a running one imports clients.
 
-Each target's asset event says what the run published, to the DAGs that are scheduled on it.
+Each target's asset event says what the run published, to the DAGs that are scheduled on it. No
+event, and no result of a task, is ever read back: what was told stands in the ledger.
 """
 
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Context, get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk import Asset, Context, get_current_context, timezone
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 
 from tidemark.airflow import results
-from tidemark.airflow.credentials import resolve
-from tidemark.airflow.errors import AssetOfNoTarget
+from tidemark.airflow.credentials import resolve, resolved
+from tidemark.airflow.errors import AssetOfNoTarget, BackfillOfRegion
 from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
-from tidemark.airflow.results import as_airflow_failure
-from tidemark.errors import RunNotDone, Superseded
+from tidemark.airflow.results import as_airflow_failure, best_effort
+from tidemark.airflow.step import RUN_WAIT
+from tidemark.errors import RunNotDone, Superseded, TidemarkError
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 from tidemark.model.plan import Bounds
@@ -25,8 +32,8 @@ from tidemark.settings.errors import NameChanged
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from tidemark.admin.announce import News
     from tidemark.admin.reset import ResetReport
-    from tidemark.ledger.queries import PublishedCounts
     from tidemark.protocol.close import Closed
 
 
@@ -35,37 +42,22 @@ log = logging.getLogger(__name__)
 Extra = dict[str, Any]
 
 
-def newest_event(context: Context, asset: Asset) -> Extra:
-    """What the newest event says; nothing if there is none.
-
-    Only Airflow knows it: a failed run may have published batches and sent no event.
-    """
-    try:
-        found = context["inlet_events"][asset].ascending(False).limit(1)
-        return dict(found[0].extra) if len(found) else {}
-    except AirflowRuntimeError as error:
-        log.warning("the newest event is unknown, so one is sent: %s", error)
-        return {}
-
-
 def send_event(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
     """Send one event for each if the task ends well; none without extra."""
-    if extra is None:
-        # Airflow sends one for each outlet of a task, whether or not it was given an extra.
-        context["ti"].task.outlets = []
-    else:
-        for asset in assets:
-            context["outlet_events"][asset].extra = extra
+    # Airflow sends one for each outlet of a task, whether or not it was given an extra.
+    context["ti"].task.outlets = list(assets) if extra else []
+    for asset in assets if extra else ():
+        context["outlet_events"][asset].extra = extra
 
 
-def published_event(closed: "Closed", after_seq: int, counted: "PublishedCounts") -> Extra:
+def published_event(closed: "Closed", news: "News") -> Extra:
     """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
-    at = closed.checkpoint
+    at, counted = closed.checkpoint, news.counted
     return {
         "kind": "published",
         "region": at.region,
         "epoch": at.epoch,
-        "after_seq": after_seq,
+        "after_seq": news.after_seq,
         "seq": at.seq,
         "batches": counted.batches,
         "rows": counted.rows,
@@ -74,15 +66,13 @@ def published_event(closed: "Closed", after_seq: int, counted: "PublishedCounts"
     }
 
 
-def rewound_event(report: "ResetReport", told: Extra) -> Extra | None:
+def rewound_event(report: "ResetReport") -> Extra | None:
     """Batches after `seq` are gone from the target; None where nothing was removed.
 
-    None too where the newest event, `told`, says so: a task that is cleared reports again.
+    A task that is cleared tells the same again, while its reset stands.
     """
     back = report.removed
     if back is None or not report.applied:
-        return None
-    if (told.get("kind"), told.get("epoch")) == ("rewound", report.epoch):
         return None
     return {
         "kind": "rewound",
@@ -97,85 +87,173 @@ def rewound_event(report: "ResetReport", told: Extra) -> Extra | None:
     }
 
 
-STEPS = ("drain", "verdict")
-"""What tells an open what its epoch is for."""
+STEPS = ("drain", "close", "verdict")
+"""What an epoch is for: without all of them, nobody works in it, closes it, or judges the run."""
 
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
 """States of tasks that will not run, unless somebody clears them."""
 
+LOOK_AGAIN = timedelta(seconds=30)
+"""Between two looks whether the run that is at work has ended."""
 
-def open_run(path: str) -> results.Result:
+
+def open_run(path: str, wait: timedelta = RUN_WAIT) -> results.Result | None:
     """Open the DAG run's epoch, within the bounds of its form and with its overrides.
 
-    A task of the run that is cleared clears this one too: which others come tells what for.
+    A task of the run that is cleared clears this one too: an epoch is taken only if drain, close
+    and verdict are to come. While a run of another id is at work in the region, this one waits,
+    without a slot, for at most `wait`.
 
     Raises:
-        AirflowFailException: drain is to come and the verdict is not: nobody would judge the run.
+        AirflowFailException: it is a backfill; or drain is to come without the tasks that judge it.
+        AirflowRescheduleException: another run is at work: look again later.
     """
     from tidemark.runs import open as operation
+    from tidemark.runs.refusals import refusal_kept
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
-    to_come = _to_come(context)
-    if "drain" in to_come and "verdict" not in to_come:
-        raise AirflowFailException(
-            f"run {run_id}: drain was cleared without the tasks that judge the run. Nothing was"
-            " opened. Clear drain together with all tasks that follow"
-        )
     with as_airflow_failure():
-        opened = operation.open_run(
-            pipeline,
-            resolve(pipeline),
-            run_id=run_id,
-            bounds=_bounds(pipeline, params),
-            overrides=_overrides(params),
-            members_come="drain" in to_come,
-            who=who(context),
-        )
+        _refuse_backfill(context, pipeline)
+    if missing := sorted(set(STEPS) - _to_come(context)):
+        _say_nothing_opened(run_id, missing)
+        return None
+    with refusal_kept(pipeline, run_id, lambda: resolved(pipeline.warehouse)):
+        connections = resolve(pipeline)
+    with as_airflow_failure():
+        try:
+            opened = operation.open_run(
+                pipeline,
+                connections,
+                run_id=run_id,
+                bounds=_bounds(pipeline, params),
+                overrides=_overrides(params),
+                is_polite=True,
+                who=who(context),
+            )
+        except operation.MET as met:
+            _wait(context, met, wait)
+            raise
     _tell(results.open_lines(pipeline.region, run_id, opened))
     result: results.Result = plain(opened)
     return result
+
+
+def _refuse_backfill(context: Context, pipeline: Pipeline) -> None:
+    """A run reads what Kafka holds, and a backfill is many at once for intervals of the past."""
+    if context["dag_run"].run_type == "backfill":
+        raise BackfillOfRegion(region=pipeline.region, run_id=_run_id(context))
+
+
+def _say_nothing_opened(run_id: str, missing: Sequence[str]) -> None:
+    """Say so; whatever comes finds the run as the ledger knows it.
+
+    Raises:
+        AirflowFailException: drain would work in an epoch that is over.
+    """
+    if "drain" not in missing:
+        raise AirflowFailException(
+            f"run {run_id}: drain was cleared without {' and '.join(missing)}. Nothing was opened."
+            " Clear drain together with all tasks that follow"
+        )
+    log.info(
+        "run %s: nothing was opened, as %s will not run. To let the run work again, clear drain"
+        " together with all tasks that follow",
+        run_id,
+        " and ".join(missing),
+    )
+
+
+def _wait(context: Context, met: TidemarkError, wait: timedelta) -> None:
+    """Leave the slot and look again later; return where this task has waited long enough."""
+    now = timezone.utcnow()
+    since = context["ti"].get_first_reschedule_date(context) or now
+    if now - since < wait:
+        log.warning("%s: waiting, %s at most", met, wait - (now - since))
+        raise AirflowRescheduleException(now + LOOK_AGAIN)
 
 
 def close_run(path: str) -> results.Result:
     """Succeed only if the ledger says that the run is done; then tell who waits for the target.
 
     Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
-    member is left that could finish it.
+    member is left that could finish it. Once the ledger has closed it, nothing that goes wrong with
+    telling fails the task: the next close tells it.
     """
     from tidemark.admin import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
-    assets, connections = target_assets(pipeline), resolve(pipeline)
-    extra = None
+    run_id = _run_id(context)
     with as_airflow_failure(RunNotDone):
-        closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
-        after_seq = int(newest_event(context, assets[0]).get("seq", 0))
-        if closed.checkpoint.seq != after_seq:
-            counted = operation.counted_after(pipeline, connections, after_seq)
-            extra = published_event(closed, after_seq, counted)
-    send_event(context, assets, extra)
+        closed = operation.close_run(pipeline, resolve(pipeline), run_id=run_id)
+    _announce(context, pipeline, closed, run_id)
     result = results.of_close(closed)
-    _tell(results.close_lines(pipeline.into, result))
+    with best_effort("the log of the run"):
+        _tell(results.close_lines(pipeline.into, result))
     return result
 
 
-def tell_verdict(path: str, closed: results.Result | None) -> None:
+def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: str) -> None:
+    """Send what nobody was told of; the ledger keeps that it is on its way.
+
+    Airflow sends the event when this task has succeeded. So the verdict, which comes after it,
+    writes that it was told; a task that dies in between is tried again, or the next run tells it.
+    """
+    from tidemark.admin import announce as operation
+
+    send_event(context, (), None)
+    with best_effort("the asset event"):
+        connections = resolve(pipeline)
+        if news := operation.news(pipeline, connections, closed):
+            send_event(context, target_assets(pipeline), published_event(closed, news))
+            operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
+
+
+def tell_verdict(path: str) -> None:
     """Say that the run is done, and what it did: this task runs for no other.
 
-    The ledger says it too: a task that was cleared may have opened the run again.
+    The ledger says it: a task that was cleared may have opened the run again.
+    """
+    from tidemark.admin import announce
+    from tidemark.admin import run as operation
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    run_id, connections = _run_id(context), resolve(pipeline)
+    with as_airflow_failure(RunNotDone):
+        closed = operation.check_closed(pipeline, connections, run_id=run_id)
+    with best_effort("what was told of the run"):
+        announce.confirm(pipeline, connections, run_id=run_id)
+        _tell(results.verdict_lines(pipeline.into, results.of_close(closed)))
+
+
+def end_run(path: str) -> None:
+    """Red unless the ledger says that the run is done, whatever became of the other tasks.
+
+    A run that is still open, because a person ended it, is reset first.
+
+    Raises:
+        AirflowSkipException: a task before the group skipped all of it.
     """
     from tidemark.admin import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
+    opened = f"{context['ti'].task_id.removesuffix('end')}open"  # of the same task group
+    if _states(context, [opened]).get(opened) == "skipped" and _hangs_on_others(context, opened):
+        raise AirflowSkipException("open was skipped, so there is no run")
     with as_airflow_failure(RunNotDone):
-        operation.check_closed(pipeline, resolve(pipeline), run_id=_run_id(context))
-    table = pipeline.into
-    _tell(results.verdict_lines(table, closed) if closed else ["DONE"])  # or XCom is switched off
+        operation.end_run(pipeline, resolve(pipeline), run_id=_run_id(context))
+
+
+def _hangs_on_others(context: Context, task_id: str) -> bool:
+    """Whether a host's own task, such as a branch, comes before it, and so may have skipped it."""
+    return bool(context["ti"].task.get_dag().get_task(task_id).upstream_task_ids)
 
 
 def reset_failed_run(path: str) -> results.Result | None:
-    """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
+    """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region.
+
+    Do nothing where the ledger calls the run closed.
+    """
     from tidemark.admin.reset import reset_region
     from tidemark.ledger.actions import Order
 
@@ -198,6 +276,7 @@ def reset_by_hand(path: str) -> results.Result:
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
     the rows and dead letters that were published after it.
     """
+    from tidemark.admin import announce
     from tidemark.admin.reset import reset_region
     from tidemark.ledger.actions import Order
     from tidemark.protocol.reset import destination
@@ -206,17 +285,21 @@ def reset_by_hand(path: str) -> results.Result:
     with as_airflow_failure():
         if "reason" in context["params"]:
             raise NameChanged(given="reason", now="why")
+        connections = resolve(pipeline)
         order = Order(who(context), context["params"]["why"] or "by hand")
         report = reset_region(
             pipeline,
-            resolve(pipeline),
+            connections,
             order if context["params"]["apply"] else None,
             to=destination(context["params"]["to"]),
             overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),
         )
-    assets = target_assets(pipeline)
-    send_event(context, assets, rewound_event(report, newest_event(context, assets[0])))
+    extra = rewound_event(report)
+    send_event(context, target_assets(pipeline), extra)
+    if extra:
+        with best_effort("what was told of the rewind"):
+            announce.told_of_rewind(pipeline, connections, epoch=report.epoch)
     _tell(results.reset_log(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
 
@@ -246,12 +329,9 @@ def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
 
 
 def _to_come(context: Context) -> frozenset[str]:
-    """Which of drain and verdict will run after this task; both, where Airflow does not tell."""
-    ti = context["ti"]
-    prefix = ti.task_id.removesuffix("open")  # of a task group
-    ids = [f"{prefix}{name}" for name in STEPS]
-    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=ids, run_ids=[ti.run_id])
-    states = found.get(ti.run_id) or {}
+    """Which of STEPS will run after this task; all, where Airflow does not tell."""
+    prefix = context["ti"].task_id.removesuffix("open")  # of a task group
+    states = _states(context, [f"{prefix}{name}" for name in STEPS])
     coming = {
         name
         for name in STEPS
@@ -261,9 +341,17 @@ def _to_come(context: Context) -> frozenset[str]:
     return frozenset(coming if states else STEPS)
 
 
+def _states(context: Context, task_ids: list[str]) -> dict[str, str | None]:
+    """The states of these tasks of the DAG run; none where Airflow does not tell."""
+    ti = context["ti"]
+    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=task_ids, run_ids=[ti.run_id])
+    states: dict[str, str | None] = found.get(ti.run_id) or {}
+    return states
+
+
 def _run_id(context: Context) -> str:
     ti = context["ti"]
-    return ledger_run_id(ti.dag_id, ti.run_id)
+    return ledger_run_id(ti.dag_id, ti.run_id, ti.task_id)
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -280,4 +368,4 @@ def _overrides(params: dict[str, Any]) -> list[str]:
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:
     wanted = {name: params.get(name) for name in BOUNDS}
-    return replace(pipeline.batch.bounds(), **{k: v for k, v in wanted.items() if v is not None})
+    return replace(pipeline.bounds(), **{k: v for k, v in wanted.items() if v is not None})

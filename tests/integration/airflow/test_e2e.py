@@ -40,7 +40,7 @@ RECORDS = 900
 REFUSE = "ALTER TABLE public.flights ADD CONSTRAINT no_more_flights CHECK (false) NOT VALID"
 LET_IN = "ALTER TABLE IF EXISTS public.flights DROP CONSTRAINT IF EXISTS no_more_flights"
 TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
-WELL = {"open": "success", "drain": "success", "close": "success", "verdict": "success"}
+WELL = dict.fromkeys(("open", "drain", "close", "verdict", "end"), "success")
 
 
 class World:
@@ -203,6 +203,7 @@ def test_the_asset_event_says_how_far_the_target_is(world: World, green: str) ->
     assert event["extra"]["offsets"].keys() == offsets.keys()
 
 
+@pytest.mark.long
 def test_a_failed_drain_shows_red_and_resets(world: World, red: str) -> None:
     assert world.api.tasks("flights", red) == {
         "open": "success",
@@ -210,11 +211,13 @@ def test_a_failed_drain_shows_red_and_resets(world: World, red: str) -> None:
         "close": "failed",
         "reset": "success",
         "verdict": "upstream_failed",
+        "end": "failed",
     }
     rows, ledger, mirrored, ends = world.after[red]
     assert rows == ledger == mirrored != ends
 
 
+@pytest.mark.long
 def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) -> None:
     drains = [t for t in world.api.instances("flights", red) if t["task_id"] == "drain"]
     assert [drain["try_number"] for drain in drains] == [1, 1]
@@ -222,10 +225,19 @@ def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) 
     assert any("TARGET_REFUSED" in log and "no_more_flights" in log for log in logs)
 
 
-def test_clearing_a_drain_alone_clears_open_too(world: World, red: str) -> None:
-    assert world.api.clear("flights", red, "drain", dry_run=True) == {"drain", "open"}
+def test_clearing_a_drain_alone_clears_open_and_end_too(world: World, green: str) -> None:
+    assert world.api.clear("flights", green, "drain", dry_run=True) == {"drain", "open", "end"}
 
 
+def test_a_backfill_is_refused(world: World, green: str) -> None:
+    """G184."""
+    days = {"from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-03T00:00:00Z"}
+    asked = {"dag_id": "flights", "max_active_runs": 4, "reprocess_behavior": "none", **days}
+    answer = world.api.http.post("/api/v2/backfills", json=asked)
+    assert (answer.status_code, "does not allow backfill" in answer.text) == (400, True)
+
+
+@pytest.mark.long
 def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) -> None:
     before, run_id = world.epoch(), f"dry-{uuid4().hex[:8]}"
     assert world.api.run("flights_reset", run_id) == "success"
@@ -235,6 +247,7 @@ def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) ->
     assert report["offsets"] == {f"flights[{p}]": end for p, end in world.ledger().items()}
 
 
+@pytest.mark.long
 def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: str) -> None:
     before, run_id = world.rows(), f"rewind-{uuid4().hex[:8]}"
     assert world.api.run("flights_reset", run_id, to="initial") == "success"
@@ -246,6 +259,7 @@ def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: 
     assert world.rows() == before
 
 
+@pytest.mark.long
 def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     before, run_id = world.epoch(), f"reset-{uuid4().hex[:8]}"
     state = world.api.run("flights_reset", run_id, apply=True, why="the constraint is gone")
@@ -255,10 +269,16 @@ def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     assert world.epoch() == before + 1  # no other epoch followed: it only tells again what it did
 
 
+@pytest.mark.parametrize("outcome", ["green", pytest.param("red", marks=pytest.mark.long)])
 def test_no_secret_is_shown_or_kept_anywhere(
-    world: World, stack: LocalStack, passwords: dict[str, str], green: str, red: str
+    request: pytest.FixtureRequest,
+    world: World,
+    stack: LocalStack,
+    passwords: dict[str, str],
+    outcome: str,
 ) -> None:
     """In rendered fields, XCom, logs of tasks and of Spark, events, and the ledger."""
+    run_id: str = request.getfixturevalue(outcome)
     given = psutil.Process(stack.status()[-1].pids[0]).environ()
     assert all(password in "".join(given.values()) for password in passwords.values())
     logs = [
@@ -267,15 +287,15 @@ def test_no_secret_is_shown_or_kept_anywhere(
     ]
     sparks = {name for log in logs for name in re.findall(r"Spark's log is ([^\s\"]+)", log)}
     shown = {
-        "the pages": json.dumps([world.api.instances("flights", run) for run in (green, red)]),
+        "the pages": json.dumps(world.api.instances("flights", run_id)),
         "the logs": "".join(logs),
         "Spark's logs": "".join(Path(name).read_text(errors="replace") for name in sparks),
         "Airflow's database": str(dump(stack.postgres.parameters("airflow"))),
         "the warehouse": str(dump(stack.postgres.parameters("warehouse"))),
     }
     assert "jobs/drain.py" in shown["the pages"] + shown["the logs"]
-    assert f"flights/{green}" in shown["the warehouse"]
-    assert all(name in shown["Airflow's database"] for name in ("xcom", green, "max_records"))
+    assert f"flights/{run_id}" in shown["the warehouse"]
+    assert all(name in shown["Airflow's database"] for name in ("xcom", run_id, "max_records"))
     for place, text in shown.items():
         found = [whose for whose, password in passwords.items() if password in text]
         assert not found, f"{place}: the password of {found}"
@@ -304,3 +324,28 @@ def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, r
     drains = [t for t in world.api.instances("flights", run_id) if t["task_id"] == "drain"]
     assert [drain["state"] for drain in drains] == ["success", "success"]
     assert all(drain["try_number"] > 1 for drain in drains)
+
+
+@pytest.mark.long
+def test_a_run_waits_for_another_of_its_region(world: World, green: str) -> None:
+    """G187: without a slot, until that one is over."""
+    world.sql(LET_IN)
+    world.sql(
+        "INSERT INTO tidemark.runs (region, epoch, run_id, opening, max_records, in_flight,"
+        " dead_letters_max_ratio, backlog)"
+        " SELECT region, epoch + 1, 'other/1', gen_random_uuid(), 1, 1, 1, 0"
+        " FROM tidemark.regions WHERE region = 'flights'"
+    )
+    world.sql("UPDATE tidemark.regions SET epoch = epoch + 1 WHERE region = 'flights'")
+    run_id = f"waits-{uuid4().hex[:8]}"
+    world.api.trigger("flights", run_id)
+    until(
+        lambda: world.api.tasks("flights", run_id)["open"] == "up_for_reschedule",
+        300,
+        lambda: world.api.tasks("flights", run_id),
+        pause=0.5,
+    )
+    world.sql("UPDATE tidemark.runs SET state = 'closed' WHERE run_id = 'other/1'")
+    assert world.api.wait("flights", run_id) == "success"
+    opens = [t for t in world.api.instances("flights", run_id) if t["task_id"] == "open"]
+    assert [one["try_number"] for one in opens] == [1]

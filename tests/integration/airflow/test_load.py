@@ -104,6 +104,7 @@ def ask(airflow: Airflow, api: AirflowUnderTest, path: str) -> httpx.Response:
         return client.request(method, path, params=query, headers=headers)
 
 
+@pytest.mark.long
 def test_airflow_answers_while_all_looks_wait(
     airflow: Airflow, api: AirflowUnderTest, guest: dict[str, Any]
 ) -> None:
