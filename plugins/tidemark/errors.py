@@ -2,21 +2,23 @@
 
 The classes of this file are the codes. Each has its facts in its class line: the table in
 docs/errors.md, the page's remedies and the exit codes of `--help` are made from them. What a
-room can meet are its cases: subclasses in the room's errors.py, whose fields are annotations and
-whose text is `__str__`, fact first, then the remedy.
+room can meet are its cases: subclasses in the room's errors.py. Their fields are annotations. Their
+text stands in the class line, fact first, then the remedy; one that has branches is `__str__`.
 
-    class GroupIsTaken(Refused):
+    class GroupsAreTaken(Refused, text="region {region}: {groups:list} are taken. Name others"):
         region: str
-        group: str
+        groups: tuple[str, ...]
 
-        def __str__(self) -> str:
-            return f"region {self.region}: group {self.group} is another region's. Give it one"
+    raise GroupsAreTaken(region="flights", groups=("g", "h"))
 
-    raise GroupIsTaken(region="flights", group="g")
+A text is a format string of the fields and what they hold, as `{region!r}`, `{topics.named}` or
+`{seconds:.0f}`. `{groups:list}` joins what a field holds (see `JOINED`), and `{table!q}` quotes it
+as a name of SQL.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from string import Formatter
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
 from tidemark import DISTRIBUTION
@@ -24,6 +26,44 @@ from tidemark import DISTRIBUTION
 
 def _in_capitals(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
+
+
+JOINED = {"list": ", ", "clauses": "; ", "and": " and ", "or": " or "}
+"""What stands between the members of a field, by the format that a text gives it."""
+NUMBERS = (",", "g", ".0f")
+"""The other formats of a text."""
+
+
+def quoted(name: str) -> str:
+    """The name as a quoted identifier, for a statement that a person may run."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _Text(Formatter):
+    """Puts fields into a text. What a value holds is data: its braces mean nothing."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion != "q":
+            return super().convert_field(value, conversion)
+        return quoted(value) if isinstance(value, str) else [quoted(one) for one in value]
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec in JOINED:
+            return JOINED[format_spec].join(map(str, value))
+        return format(value, format_spec)
+
+    def check(self, text: str, fields: Collection[str]) -> None:
+        """Return if nothing but the fields and known formats stand in the text."""
+        for _, name, form, conversion in self.parse(text):
+            if name is not None and name.partition(".")[0] not in fields:
+                raise TypeError(f"{name!r} is no field: {text}")
+            if form and form not in JOINED and form not in NUMBERS:
+                raise TypeError(f"{form!r} is no format: {text}")
+            if conversion not in (None, "q", "r"):
+                raise TypeError(f"{conversion!r} is no conversion: {text}")
+
+
+_TEXT = _Text()
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -38,25 +78,37 @@ class TidemarkError(Exception):
     """What a person does about it, whatever the case: a sentence or two."""
     see: ClassVar[str] = ""
     """The heading in docs/ that tells more, as a link."""
+    _text: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ()
     _told: Mapping[str, Any] | None = None
     """What another process told of it, where it happened."""
 
     def __init_subclass__(
-        cls, *, hint: str = "", exit_code: int = 1, retry: bool | None = None, see: str = ""
+        cls,
+        *,
+        text: str = "",
+        hint: str = "",
+        exit_code: int = 1,
+        retry: bool | None = None,
+        see: str = "",
     ) -> None:
-        """Make a code of the class if it has a hint, a case of its code otherwise."""
+        """Make a code of the class if it has a hint, a case of its code otherwise.
+
+        Raises:
+            TypeError: the text names what is no field, or has an unknown format.
+            ValueError: the text is no format string.
+        """
         super().__init_subclass__()
         if hint:
             cls.code = _in_capitals(cls.__name__)
             cls.exit_code, cls.hint, cls.see = exit_code, hint, see
             cls.retry_may_help = exit_code == 1 if retry is None else retry
-        own = (
-            name
-            for name, kind in vars(cls).get("__annotations__", {}).items()
-            if get_origin(kind) is not ClassVar
-        )
+        annotations: Any = cls.__annotations__  # in its own dict only before Python 3.14
+        own = (name for name, kind in annotations.items() if get_origin(kind) is not ClassVar)
         cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
+        if text:
+            _TEXT.check(text, cls._fields)
+            cls._text = text
 
     def __init__(self, **values: Any) -> None:
         """Take a value for each field that has no default; by hand, for processes start quickly.
@@ -74,7 +126,10 @@ class TidemarkError(Exception):
         vars(self).update(values)
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else self.hint
+        if self.args:
+            return str(self.args[0])
+        values = {name: getattr(self, name) for name in self._fields}
+        return _TEXT.vformat(self._text, (), values) if self._text else self.hint
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self.args, dict(vars(self)))
@@ -118,7 +173,7 @@ class NoProgress(
     " consumer, or give the region a `kafka.group` of its own; look at the job of a member that is"
     " stuck.",
 ):
-    """Nothing was planned, or no span was claimed, for `no_progress_seconds`.
+    """Nothing was planned, claimed or staged for `no_progress_seconds`.
 
     If a consumer that is no member of the region holds one of the partitions, 15 s are enough.
     """
@@ -187,7 +242,12 @@ class InvalidSettings(
     """The pipeline file, a connection or an argument is wrong, or a topic does not exist."""
 
 
-class MissingExtra(InvalidSettings):
+class MissingExtra(
+    InvalidSettings,
+    text="{feature} needs packages that are missing or of another version ({cause}): install "
+    + DISTRIBUTION
+    + "[{extra}]",
+):
     """Packages that only some installations need are not there."""
 
     feature: str
@@ -196,12 +256,6 @@ class MissingExtra(InvalidSettings):
     """That Tidemark is to be installed with."""
     cause: str
     """Python's own text, or the package."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.feature} needs packages that are missing or of another version ({self.cause}):"
-            f" install {DISTRIBUTION}[{self.extra}]"
-        )
 
 
 @contextmanager

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 from tidemark.errors import TidemarkError
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
+from tidemark.model.errors import ReadsLost, SpansNotReadToTheEnd
+from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span
 from tidemark.spark import _direct
-from tidemark.spark._direct import Direct, Done, refuse_untransformed
+from tidemark.spark._direct import Direct, Done, refuse_lost_reads, refuse_untransformed
 from tidemark.spark.errors import (
     RowsNotTransformed,
     TransformColumnsVary,
@@ -33,6 +35,16 @@ def batch(*numbers: int | None) -> pa.RecordBatch:
 
 
 GIVEN = batch().schema
+
+
+def placed(*numbers: int) -> pa.RecordBatch:
+    """The same of a record each, with its coordinates."""
+    places = [("t", 0, number) for number in numbers]
+    columns = [pa.array(values, kind) for values, kind in zip(
+        [*zip(*places, strict=True)] or [(), (), ()], (pa.string(), pa.int32(), pa.int64()),
+        strict=True)]  # fmt: skip
+    names = ["n", "kafka_topic", "kafka_partition", "kafka_offset"]
+    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), *columns], names)
 
 
 def rows(function: Function, *batches: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -162,6 +174,7 @@ def test_what_it_raises_is_told_with_the_line(
 
 
 SPANS = Span("t", 0, 0, 9), Span("t", 1, 0, 9)
+BATCH = Batch("r", 1, 3, ())
 READ = {("t", 0, 4): 5, ("t", 1, 4): 0, ("t", 0, 3): 2}
 
 
@@ -178,20 +191,47 @@ def test_each_task_must_transform_what_it_read() -> None:
         assert (caught.value.spans, caught.value.given) == (SPANS, one.taken)
 
 
+def test_what_a_task_has_read_and_is_not_recorded_was_lost() -> None:
+    """A task records its reads before it returns: no transform takes them back."""
+    refuse_lost_reads(BATCH, [done(5)], READ)
+    with pytest.raises(ReadsLost) as lost:
+        refuse_lost_reads(BATCH, [done(5)], {("t", 0, 4): 5, ("t", 1, 3): 0})
+    assert lost.value.spans == SPANS[1:]
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_staged", "error"),
+    [
+        ("filters", True, SpansNotReadToTheEnd),
+        ("filters", False, ReadsLost),
+        (None, True, ReadsLost),
+        (None, False, ReadsLost),
+    ],
+)
+def test_a_span_without_a_read_is_a_transforms_fault_only_beside_the_jobs_rows(
+    transform: str | None, is_staged: bool, error: type[TidemarkError]
+) -> None:
+    """G179: a span may have no rows, which are all there then."""
+    with pytest.raises(error) as unread:
+        refuse_unread(BATCH, SPANS, [], transform, is_staged=is_staged)
+    assert unread.value.fields()["spans"] == [str(span) for span in SPANS]
+
+
 def test_a_block_that_was_not_dealt_with_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """B17: a loop over the blocks that ends early is noticed, with an Arrow transform or none."""
 
     def read(*_: object) -> Iterator[pa.RecordBatch]:
-        yield from (batch(1, 2), batch(3))
+        yield from (placed(1, 2), placed(3))
 
     def stage(_: object, batches: Any, attempt: int) -> Attempt:
         return Attempt(1, attempt, {ONLY: next(iter(batches))[ONLY].num_rows})
 
     monkeypatch.setattr(_direct, "read", read)
     monkeypatch.setattr(_direct, "stage", stage)
-    spec: Any = type("Spec", (), {"schema": GIVEN, "schemas": {ONLY: GIVEN}})
+    given = placed().schema
+    spec: Any = type("Spec", (), {"schema": given, "schemas": {ONLY: given}})
     for transform in (ArrowTransform(only_odd), None):
-        task = Direct(spec, spec, GIVEN, transform, "batch 3")
+        task = Direct(spec, spec, given, transform, "batch 3")
         assert task.run(SPANS, 4).taken == 0
     monkeypatch.setattr(_direct, "stage", lambda _, batches, attempt: list(batches))
     assert task.run(SPANS, 4).taken == 3

@@ -34,28 +34,6 @@ def test_only_what_the_next_assignment_lacks_is_taken_away(assignment: Assignmen
     assert assignment.lost_partitions(ALL) == {C}
 
 
-def test_what_a_cooperative_group_revokes_is_taken_away_at_once(assignment: Assignment) -> None:
-    assignment.remove(frozenset({C}))
-    assert assignment.assigned() == {A, B}
-    assert assignment.lost_partitions(ALL) == {C}
-    assignment.add(NOTHING)
-    assert assignment.lost_partitions(ALL) == {C}
-
-
-def test_what_comes_back_is_held_again(assignment: Assignment) -> None:
-    assignment.replace(NOTHING)
-    assert assignment.lost_partitions(ALL) == ALL
-    assignment.add(frozenset({A}))
-    assert assignment.assigned() == {A}
-    assert assignment.lost_partitions(ALL) == {B, C}
-
-
-def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
-    assignment.replace(NOTHING)
-    assert assignment.lost_partitions([A]) == {A}
-    assert assignment.lost_partitions([]) == NOTHING
-
-
 def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assignment) -> None:
     first = Unreachable()
     assignment.fail(first)
@@ -71,12 +49,6 @@ def test_a_change_between_the_look_and_the_wait_is_not_waited_for(assignment: As
     assignment.assigned()
     assignment.suspend()
     assignment.wait(HANGS)
-
-
-def test_without_a_change_the_wait_ends_by_itself(assignment: Assignment) -> None:
-    assignment.assigned()
-    assignment.wait(0.01)
-    assert assignment.assigned() == ALL
 
 
 @pytest.mark.parametrize("end", ["suspend", "fail"])

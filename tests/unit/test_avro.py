@@ -461,3 +461,26 @@ def test_rows_stay_in_the_order_of_their_values() -> None:
     assert sorted(kept + refused) == list(range(60))
     assert len(refused) > 2
     assert decoded.rows.column("a").to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    ("within", "place"),
+    [
+        ({"d": 10**9}, "$.v.d"),
+        ({"s": "\0"}, "$.v.s"),
+        ({"l": ["\0"]}, "$.v.l[]"),
+        ({"s": "bad"}, "$.v.s"),
+        ({"l": ["bad"]}, "$.v.l[]"),
+    ],
+)
+def test_a_reason_names_the_column_at_any_depth(within: Any, place: str) -> None:
+    """B12: a text that is no UTF-8, too."""
+    days = {"type": "int", "logicalType": "date"}
+    texts = {"type": "array", "items": "string"}
+    inner = record(("s", "string"), ("d", days), ("l", texts), name="Inner")
+    schema = record(("v", inner), name="Outer")
+    value = written(schema, {"v": {"s": "", "d": 1, "l": []} | within}).replace(b"bad", b"b\xffd")
+    declared = arrow_schema({"v": "struct<s:string,d:date,l:array<string>>"})
+    decoder = AvroDecoder(declared, Known(schema))  # type: ignore[arg-type]
+    decoded = decoder.decode([framed(1, value)])
+    assert [one.detail.endswith(f" - at `{place}`") for one in decoded.rejected] == [True]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -15,8 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support.schemas import validate
 from typer.testing import CliRunner
 
-from tidemark.cli.errors import error_line
-from tidemark.cli.faults import ConnectionNowhere, FolderWithoutPipeline, RegionWithoutFile
+from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
 from tidemark.cli.order import whoami
 from tidemark.cli.output import cut, print_json, print_table, text_of
@@ -26,7 +26,6 @@ from tidemark.model.batch import ONLY, Attempt, Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import inert, plain
 from tidemark.model.state import RegionState
-from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
 from tidemark.views.status import brief
@@ -39,10 +38,6 @@ kafka: {{connection: nowhere, topics: [t]}}
 decode: {{format: raw}}
 target: {{connection: nowhere_either, table: public.t}}
 """
-
-
-REFUSED = PostgresUnreachable(cause="port 1 failed: Connection refused", sqlstate=None)
-LOGIN = PostgresUnreachable(cause="FATAL:  password authentication failed", sqlstate=None)
 
 
 @pytest.fixture
@@ -124,6 +119,36 @@ def test_a_name_that_an_option_had_before_is_refused(cli: CliRunner) -> None:
     assert "--reason" not in cli.invoke(app, ["reset", "--help"]).output
 
 
+@pytest.mark.usefixtures("dags")
+def test_a_batch_is_refused_with_the_rewind_that_is_left(cli: CliRunner) -> None:
+    """B14: nothing is replayed in its place."""
+    refused = cli.invoke(app, ["replay", "orders", "--dead-letters", "--batch", "17", "--apply"])
+    assert refused.exit_code == InvalidSettings.exit_code
+    assert "`tidemark reset orders --to CHECKPOINT --apply`" in refused.output
+    assert "--batch" not in cli.invoke(app, ["replay", "--help"]).output
+    assert cli.invoke(app, ["replay", "orders"]).exit_code == InvalidSettings.exit_code
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (("region", "rename", "orders", "clicks", "--apply"), "`tidemark import-offsets`"),
+        (("region", "move", "orders", "--why", "a drill"), "`tidemark import-offsets`"),
+        (("pack", "environment.tar.gz", "--with", "polars"), "docs/clusters.md"),
+    ],
+)
+def test_a_command_that_is_gone_names_the_way_that_is_left(
+    cli: CliRunner, command: tuple[str, ...], instead: str
+) -> None:
+    bare, told = cli.invoke(app, [*command]), cli.invoke(app, [*command, "-o", "json"])
+    error = json.loads(told.stdout)["error"]
+    assert (bare.exit_code, told.exit_code, error["case"]) == (2, 2, "CommandGone")
+    assert instead in bare.stderr
+    group = command[:1] if command[0] == "region" else ()
+    listed = cli.invoke(app, [*group, "--help"]).output
+    assert not re.search(rf"^\W*{error['fields']['command']}\b", listed, re.MULTILINE)
+
+
 def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
     assert cli.invoke(app, ["verify"]).exit_code == 2
     assert cli.invoke(app, ["verify", "x", "--last", "0"]).exit_code == 2
@@ -131,7 +156,7 @@ def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["status", "click"], ["region", "rename", "click", "new"], ["verify", "click"]]
+    "command", [["status", "click"], ["region", "drop", "click"], ["verify", "click"]]
 )
 def test_json_of_a_command_that_fails_is_its_error(
     cli: CliRunner, dags: Path, command: list[str]
@@ -229,28 +254,6 @@ def test_pipelines_and_the_local_stack_are_found_from_any_folder_of_the_project(
     monkeypatch.chdir(dags.parent / "jobs" / "deep")
     assert connection("a").host == "here"
     assert find_pipeline("orders", Path("dags")).region == "orders"
-
-
-def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
-    dags: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ConnectionNowhere) as nowhere:
-        connection("a")
-    assert (nowhere.value.connection, nowhere.value.above) == ("a", dags.parent)
-    assert "make up" not in error_line(REFUSED)
-    (dags.parent / ".tidemark").mkdir()
-    (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
-    with pytest.raises(ConnectionNowhere) as unknown:
-        connection("b")
-    assert (unknown.value.connection, unknown.value.above) == ("b", None)
-    assert "a" in unknown.value.known
-    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "postgres://here/d")
-    with pytest.raises(ConnectionNowhere, match="did you mean 'warehouse'"):
-        connection("warehose")
-    connection("a")
-    assert "make up" not in error_line(LOGIN)
-    of_the_stack = error_line(REFUSED)
-    assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 
 def test_a_region_can_be_named_by_its_file(dags: Path) -> None:
@@ -405,15 +408,6 @@ def test_a_time_without_a_zone_is_not_called_utc(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.split() == ["at", "2026-01-31", "23:30:00"]
 
 
-def test_a_folder_that_is_not_there_is_told_from_an_empty_one(tmp_path: Path) -> None:
-    there, away = (
-        str(FolderWithoutPipeline(folder=folder, faults=()))
-        for folder in (tmp_path, tmp_path / "away")
-    )
-    assert "no such folder" in away
-    assert "no such folder" not in there
-
-
 def test_long_text_is_cut_with_an_ellipsis() -> None:
     assert cut("12345", 5) == "12345"
     assert cut("123456", 5) == "1234…"
@@ -484,8 +478,6 @@ def test_what_bounds_the_list_bounds_neither_purge_nor_export(
     "command",
     [
         ("reset", "orders"),
-        ("region", "rename", "orders", "new"),
-        ("region", "move", "orders"),
         ("region", "drop", "orders"),
         ("withhold", "orders", "3"),
         ("mirror", "orders"),

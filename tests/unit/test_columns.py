@@ -7,9 +7,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidemark.staging._row_errors import ColumnsUnwritable
+from tidemark.staging._json_texts import json_text
+from tidemark.staging._row_errors import ColumnsTooMany, ColumnsUnwritable
+from tidemark.staging.column import MOST_COLUMNS, too_wide
 from tidemark.staging.columns import columns_of
-from tidemark.staging.copy import json_text
 
 UTC = "timestamp with time zone"
 
@@ -168,3 +169,23 @@ def test_decimals_in_json_keep_all_their_digits() -> None:
     kind = pa.struct([("d", pa.decimal128(38, 10))])
     (text,) = json_text(pa.array([{"d": digits}], kind)).to_pylist()
     assert json.loads(text, parse_float=Decimal) == {"d": digits}
+
+
+def test_more_columns_than_a_table_has_room_for_are_refused() -> None:
+    """G174: some are for Tidemark's own tables, which have these and a few more."""
+    fields = [(f"n{n}", pa.int64()) for n in range(MOST_COLUMNS + 1)]
+    assert len(columns_of(pa.schema(fields[:-1]))) == MOST_COLUMNS
+    with pytest.raises(ColumnsTooMany) as refused:
+        columns_of(pa.schema(fields))
+    assert (refused.value.columns, refused.value.most) == (MOST_COLUMNS + 1, MOST_COLUMNS)
+
+
+def test_a_row_that_no_page_has_room_for_is_told_by_its_columns() -> None:
+    """G174: values that can be stored elsewhere count as nothing much."""
+
+    def bytes_of(kind: pa.DataType, columns: int) -> int | None:
+        return too_wide(columns_of(pa.schema([(f"n{n}", kind) for n in range(columns)])))
+
+    assert bytes_of(pa.int64(), 1015) is None
+    assert bytes_of(pa.int64(), 1016) == 8128
+    assert bytes_of(pa.string(), 1500) is None

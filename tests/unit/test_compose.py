@@ -1,6 +1,5 @@
 """docker-compose.yml shares its paths, ports, versions and names with the rest of the project."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,7 @@ import pytest
 import yaml
 
 from tidemark.settings.pipeline import Pipeline
-from tidemark_local import _airflow, stack
-from tidemark_local._broker import DEVELOPMENT
 from tidemark_local._jars import KAFKA_VERSION
-from tidemark_local.postgres import ADMIN, OWNERS
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "docker-compose.yml").read_text()
@@ -20,7 +16,6 @@ COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONE_SHOT = {"airflow-init", "topics"}
 AIRFLOW = SERVICES["scheduler"]["environment"]
-MOUNTED = "/opt/tidemark"
 
 
 def pins(file: str) -> dict[str, str]:
@@ -77,58 +72,12 @@ def test_every_long_running_service_says_whether_it_is_well(name: str) -> None:
     assert {"test", "interval", "timeout", "retries"} <= set(SERVICES[name]["healthcheck"])
 
 
-def test_the_local_stack_and_compose_run_the_same_processes() -> None:
-    for name, words in _airflow.COMMANDS.items():
-        assert SERVICES[name]["command"] == words
-
-
 def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             known = (PROJECT / source).exists() if "/" in source else source in COMPOSE["volumes"]
             assert known, volume
-
-
-def test_airflow_finds_dags_jobs_library_and_sql_where_they_are_mounted() -> None:
-    targets = {v.split(":")[1] for v in SERVICES["scheduler"]["volumes"]}
-    assert {f"{MOUNTED}/{name}" for name in ("dags", "jobs", "plugins", "sql")} < targets
-    assert AIRFLOW["AIRFLOW__CORE__DAGS_FOLDER"] == f"{MOUNTED}/dags"
-    assert AIRFLOW["AIRFLOW__CORE__PLUGINS_FOLDER"] == f"{MOUNTED}/plugins"
-    assert AIRFLOW["PYTHONPATH"].split(":") == [MOUNTED, f"{MOUNTED}/plugins"]
-
-
-def test_connections_have_the_names_and_shapes_of_the_local_stack() -> None:
-    warehouse = {"host": "postgres", "port": 5432, "user": "tidemark", "dbname": "warehouse"}
-    secret = {"password": example()["WAREHOUSE_PASSWORD"]}
-    inner = listener("PLAINTEXT", "KAFKA_ADVERTISED_LISTENERS")
-    expected = stack.connections(inner, warehouse | secret)
-    registry = {"conn_type": "http", "host": "http://registry", "port": 8081}
-    expected["AIRFLOW_CONN_TIDEMARK_REGISTRY"] = json.dumps(registry)
-    found = {key: filled(AIRFLOW[key]) for key in AIRFLOW if key.startswith("AIRFLOW_CONN_")}
-    assert {key: json.loads(text) for key, text in found.items()} == {
-        key: json.loads(text) for key, text in expected.items()
-    }
-
-
-@pytest.mark.parametrize("setting", sorted(set(_airflow.SETTINGS) - {"API__HOST"}))
-def test_airflow_settings_are_those_of_the_local_stack(setting: str) -> None:
-    assert AIRFLOW[f"AIRFLOW__{setting}"] == _airflow.SETTINGS[setting]
-
-
-@pytest.mark.parametrize("setting", sorted(DEVELOPMENT))
-def test_broker_settings_do_not_contradict_the_local_stack(setting: str) -> None:
-    told = SERVICES["kafka"]["environment"].get("KAFKA_" + setting.upper().replace(".", "_"))
-    seconds_not_minutes = setting.endswith(".ms") and told is None
-    assert seconds_not_minutes or told == str(DEVELOPMENT[setting])
-
-
-def test_the_databases_and_their_owners_are_those_of_the_local_stack() -> None:
-    script = (PROJECT / "scripts" / "compose-databases.sh").read_text()
-    assert dict(re.findall(r"^database (\w+) (\w+) ", script, re.MULTILINE)) == OWNERS
-    assert SERVICES["postgres"]["environment"]["POSTGRES_USER"] == ADMIN
-    needed = set(re.findall(r"\$([A-Z]\w+)", script))
-    assert needed <= set(SERVICES["postgres"]["environment"])
 
 
 def test_ports_are_bound_to_loopback_and_meet_what_listens_inside() -> None:
@@ -139,21 +88,6 @@ def test_ports_are_bound_to_loopback_and_meet_what_listens_inside() -> None:
     assert inside == {"kafka": kafka, "postgres": 5432, "api-server": 8080, "registry": 8081}
     assert ":8080/execution/" in AIRFLOW["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
     assert filled(AIRFLOW["AIRFLOW__API__BASE_URL"]).endswith(f":{example()['AIRFLOW_PORT']}")
-
-
-def test_what_is_advertised_is_what_listens() -> None:
-    for name in ("HOST", "PLAINTEXT"):
-        told = listener(name, "KAFKA_ADVERTISED_LISTENERS").rsplit(":", 1)[1]
-        assert told == listener(name, "KAFKA_LISTENERS").lstrip(":")
-    voter = SERVICES["kafka"]["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"]
-    assert voter.endswith(listener("CONTROLLER", "KAFKA_LISTENERS"))
-
-
-def test_every_dependency_is_a_service_that_can_meet_the_condition() -> None:
-    for service in SERVICES.values():
-        for name, how in service.get("depends_on", {}).items():
-            one_shot = how["condition"] == "service_completed_successfully"
-            assert one_shot == (name in ONE_SHOT)
 
 
 def test_the_worked_example_finds_its_topic_and_connections() -> None:

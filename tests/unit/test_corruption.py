@@ -10,7 +10,6 @@ from tidemark.model.corruption import (
     stopped,
 )
 from tidemark.model.errors import (
-    AcceptedRangeImpossible,
     AcceptedRangeNotDue,
     AcceptedRangesOverlap,
     AcceptedTextHasNoRange,
@@ -44,7 +43,7 @@ def test_what_is_no_range_is_refused(text: str) -> None:
 
 
 def test_an_empty_range_is_refused() -> None:
-    with pytest.raises(AcceptedRangeImpossible) as refused:
+    with pytest.raises(AcceptedTextHasNoRange) as refused:
         accepted_ranges(["accept_corrupt t[0]@[20, 20)"])
     assert refused.value.given == "t[0]@[20, 20)"
 

@@ -14,6 +14,7 @@ from tests.unit.test_avro import Known, record, written
 from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode._avro import AvroDecoder
 from tidemark.decode._debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
+from tidemark.decode.port import OldKey
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.record_decoder import decoder_of
 
@@ -65,6 +66,41 @@ def test_an_event_is_its_row_and_whether_it_deletes() -> None:
     ]
     assert told(*events) == rows
     assert told(*({"schema": {"type": "struct"}, "payload": one} for one in events)) == rows
+
+
+def test_an_update_gives_the_row_before_where_a_column_changes() -> None:
+    """B8, B12: of every type, and null; the row before is a deletion in front of the other."""
+    made = DebeziumDecoder(FIELDS, JsonDecoder, old_key=OldKey(("id", "tags", "at"), is_key=False))
+    changes: list[dict[str, Any]] = [{"id": None}, {"tags": ["b"]}, {"tags": None}]
+    changes += [{"at": at} for at in ({"x": 2}, None, {"x": None})]
+    others = [OLD | change for change in changes]
+    events = [event("u", OLD, OLD), event("u", None, NEW), event("c", after=OLD)]
+    events += [event("u", other, OLD) for other in others] + [event("t")]
+    decoded = made.decode([json.dumps(one).encode() for one in events])
+    pairs = [[other | {"deleted": True}, OLD | {"deleted": False}] for other in others]
+    single = [one | {"deleted": False} for one in (OLD, NEW, OLD)]
+    assert decoded.rows.to_pylist() == single + [row for pair in pairs for row in pair]
+    assert decoded.kept.to_pylist() == [0, 1, 2, *(at for at in range(3, 9) for _ in range(2))]
+    assert [one.index for one in decoded.rejected] == [9]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"id": 2}, {"id": 1}, [2, 1]),
+        ({"id": 1}, {"id": 1}, [1]),
+        ({"id": None}, {"id": 1}, [Reason.OLD_KEY_UNKNOWN]),
+        ({}, {"id": 1}, [Reason.OLD_KEY_UNKNOWN]),
+        ({"id": 2}, {"id": None}, [2, None]),
+        ({"id": None}, {"id": None}, [None]),
+    ],
+)
+def test_an_old_key_is_known_or_its_record_is_refused(before: Any, after: Any, told: Any) -> None:
+    """B8, B12: whatever else of the row before is not told."""
+    made = DebeziumDecoder(FIELDS, JsonDecoder, old_key=OldKey(("id",)))
+    decoded = made.decode([json.dumps(event("u", before, after)).encode()])
+    found = [row["id"] for row in decoded.rows.to_pylist()]
+    assert [*found, *(one.reason for one in decoded.rejected)] == told
 
 
 @pytest.mark.parametrize(

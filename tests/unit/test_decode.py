@@ -1,10 +1,13 @@
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
+from pyarrow import json as arrow_json
 from tests.support.block_sizes import block_sizes
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
@@ -150,14 +153,38 @@ def test_what_arrows_reader_takes_is_rejected_in_the_only_column_too(
         ),
     ],
 )
+@pytest.mark.parametrize("is_dumb", [False, True], ids=["told", "not told"])
 def test_a_bad_value_is_rejected_with_its_reason(
-    reason: Reason, values: list[bytes | None]
+    reason: Reason, values: list[bytes | None], is_dumb: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """G199: whatever msgspec and Arrow say of it."""
     nested = "struct<x:int,d:date,s:string>"
     one = decoder(a="int", f="float", s="string", t="timestamp", d="date", x="binary",
                   m="decimal(4,2)", l="array<int>", u="array<timestamp>", n=nested,
                   v="array<struct<w:decimal(4,2)>>")  # fmt: skip
+    for owner, name in DECODES if is_dumb else ():
+        monkeypatch.setattr(owner(one), name, dumb(getattr(owner(one), name)))
     assert rejected(one, *values) == [reason] * len(values)
+
+
+def dumb(read: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but that its errors say nothing."""
+
+    def reads(*given: Any, **options: Any) -> Any:
+        try:
+            return read(*given, **options)
+        except (msgspec.ValidationError, msgspec.DecodeError, pa.ArrowInvalid) as error:
+            raise type(error)("?") from None
+
+    return reads
+
+
+DECODES: list[tuple[Callable[[JsonDecoder], Any], str]] = [
+    (lambda one: one._check, "_decode"),
+    (lambda one: one._check, "_passing"),
+    (lambda one: one._check, "decode"),
+    (lambda _: arrow_json, "read_json"),
+]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +280,7 @@ def test_a_detail_says_where_and_is_short() -> None:
         "Expected `decimal(4,2)`, got `list` - at `$.m`",
         "Expected `int | null`, got `str` - at `$.n.a[1]`",
         f"{'x' * 50!r} is no timestamp[us, tz=UTC] - at `$.t`",
-        "JSON parse error: Column(/t) was specified twice",
+        "a declared field is there twice - at `$.t`",
     ]
 
 
@@ -295,3 +322,42 @@ def test_a_few_bad_records_do_not_make_many_readings(
     assert decoder(a="int").decode(values).rows.num_rows == 4995
     # the block, again with kinds checked, each suspect, and what is left in two parts
     assert len(readings) == 1 + 1 + 5 + 2
+
+
+DEEP = JsonDecoder(
+    arrow_schema(
+        {
+            "v": "struct<s:string,d:date,ts:timestamp,l:array<date>,b:binary>",
+            "items": "array<struct<t:timestamp,s:array<string>>>",
+        }
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "place"),
+    [
+        ({"v": {"d": "x"}}, Reason.WRONG_TYPE, "$.v.d"),
+        ({"v": {"ts": "infinity"}}, Reason.WRONG_TYPE, "$.v.ts"),
+        ({"v": {"l": ["2024-01-01", "x"]}}, Reason.WRONG_TYPE, "$.v.l[...]"),
+        ({"items": [{}, {"t": "x"}]}, Reason.WRONG_TYPE, "$.items[...].t"),
+        ({"v": {"b": "%"}}, Reason.WRONG_TYPE, "$.v.b"),
+        ({"v": {"s": "\0"}}, Reason.NUL_IN_TEXT, "$.v.s"),
+        ({"items": [{"s": ["a", "\0"]}]}, Reason.NUL_IN_TEXT, "$.items[...].s[...]"),
+        *(
+            ({"v": {"ts": f"{year}-03-15T00:00:00Z"}}, Reason.OUT_OF_RANGE, "$.v.ts")
+            for year in ("-0044", "0000", "10000", "+10000", "-10000")
+        ),
+        *(
+            ({"v": {"l": [day]}}, Reason.OUT_OF_RANGE, "$.v.l[...]")
+            for day in ("-0044-03-15", "0000-03-15", "10000-03-15", "0044-03-15 BC")
+        ),
+    ],
+)
+def test_a_reason_names_the_column_at_any_depth(value: Any, reason: Reason, place: str) -> None:
+    """B12: dates, times and texts within structs and lists; years that are none alike."""
+    rejected = [*DEEP.decode([json.dumps(value).encode()]).rejected]
+    assert [one.reason for one in rejected] == [reason]
+    assert rejected[0].detail.endswith(f" - at `{place}`")
+    if reason is Reason.OUT_OF_RANGE:
+        assert rejected[0].detail.startswith("outside of the years 1 to 9999")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.documents import table_rows
-from tests.support.promtool import promtool
 
 from tidemark.ledger.queries import Durations, Hidden, Published, ShownMember
+from tidemark.ledger.starts import RefusedOpen, Said, Starts
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.views.metrics import InLedger, Measures, metrics_of
@@ -23,6 +24,8 @@ from tidemark.views.status import OutputStatus, PartitionStatus, RegionStatus, T
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+UNPACKED = ROOT / ".tidemark" / "promtool" / "usr" / "bin"
+"""Where scripts/promtool unpacks Debian's."""
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -63,6 +66,9 @@ def told() -> set[str]:
         members=(ShownMember(1, "m", "idle", ["flights[0]"], 5, 5, now, now, 0.0),),
         newest=Published(1, 1, 1, 1, 0, now, now, 1, 0),
         output=OutputStatus(Topics("out"), 1, 0, 0),
+        starts=Starts(
+            RefusedOpen("run", "REFUSED", "Case", "", now), Said(None, None, now, False, now)
+        ),
     )  # fmt: skip
     hidden = Hidden(1, now)
     kept = InLedger([Durations(1, 1, 0)], {"not_json": 1}, {"closed": 1}, 0, hidden)
@@ -125,7 +131,7 @@ def test_every_expression_is_one(tmp_path: Path) -> None:
 
 def with_promtool(*arguments: str | Path) -> None:
     """It finds no fault; the test is skipped where there is none."""
-    tool = promtool()
+    tool = shutil.which("promtool") or shutil.which("promtool", path=UNPACKED)
     if tool is None:
         pytest.skip("no promtool: apt-get install prometheus, or scripts/promtool unpacks it")
     found = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)

@@ -13,6 +13,8 @@ from scripts.docs.site import ROOT, copy_pages
 from tidemark.cli.main import COMMANDS
 from tidemark.views.metrics import metrics_of
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(
     scope="module",

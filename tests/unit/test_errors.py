@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from datetime import date
 
 import pytest
 
@@ -20,15 +21,26 @@ from tidemark.errors import (
 )
 
 
-class GroupIsTaken(Refused):
+class GroupIsTaken(Refused, text="region {region}: {groups:list}"):
     """The case of these tests."""
 
     region: str
     groups: tuple[str, ...]
     limit: int | None = None
 
-    def __str__(self) -> str:
-        return f"region {self.region}: {', '.join(self.groups)}"
+
+class TableIsTaken(
+    Refused,
+    text="{table!q} ({key!q:list}) of {regions:and}: {moment.year}, {rows:,} rows, {{}}, {cause!r}",
+):
+    """Another: what a text may do with its fields."""
+
+    table: str
+    key: tuple[str, ...]
+    regions: tuple[str, ...]
+    moment: date
+    rows: int
+    cause: str
 
 
 @pytest.mark.parametrize("kind", by_code().values())
@@ -51,6 +63,33 @@ def test_a_case_has_the_facts_of_its_code_and_its_own_fields() -> None:
     assert (error.code, error.exit_code, error.case) == ("REFUSED", 16, "GroupIsTaken")
     assert error.fields() == {"region": "flights", "groups": ["a", "b"], "limit": None}
     assert str(error) == "region flights: a, b"
+
+
+def test_a_text_names_fields_and_how_they_are_shown() -> None:
+    error = TableIsTaken(
+        table='a"b',
+        key=("c", "d"),
+        regions=("e", "f"),
+        moment=date(2026, 1, 31),
+        rows=7000,
+        cause="g",
+    )
+    assert str(error) == '"a""b" ("c", "d") of e and f: 2026, 7,000 rows, {}, \'g\''
+
+
+@pytest.mark.parametrize("value", ["{region}", "{", "{0.__class__}", "%s"])
+def test_a_value_of_a_field_is_no_text(value: str) -> None:
+    assert str(GroupIsTaken(region=value, groups=(value,))) == f"region {value}: {value}"
+
+
+@pytest.mark.parametrize(
+    "text", ["{nobody}", "{}", "{region", "region}", "{region:wide}", "{region!s}", "{region[0]}"]
+)
+def test_a_class_is_not_made_with_a_text_that_its_fields_do_not_give(text: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+
+        class Wrong(Refused, text=text):
+            region: str
 
 
 def test_a_case_survives_a_process_of_pythons_pool() -> None:

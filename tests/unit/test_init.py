@@ -16,18 +16,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.commands import tidemark
+from tests.support.protobuf import as_set, field, file, message
 from tests.support.registry import framed
-from tests.unit.test_avro import record, written
+from tests.unit.test_avro import Known, record, written
 
 from tidemark.cli.faults import FileNotWritten, KeyNoColumn, RegistryNotNamed
 from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline, mode, upserting
 from tidemark.cli.proposal import proposal
-from tidemark.decode.infer import ValueKind, value_kind
+from tidemark.decode import Decoding
+from tidemark.decode.infer import ValueKind, inferred, value_kind
+from tidemark.decode.record_types import record_types
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import TransformKind
-from tidemark.staging.errors import KeyTypeUnfit
+from tidemark.staging.errors import ColumnTypeUnfit
 from tidemark.testing import ddl_faults, run_transform
 
 DRAFT: dict[str, Any] = {
@@ -170,6 +173,96 @@ def test_an_upsert_of_change_events_deletes_and_drops_tombstones(tmp_path: Path)
     assert "deleted" not in ddl
 
 
+def wrapped(row: dict[str, Any]) -> bytes:
+    """As Kafka Connect's JsonConverter writes it, unless it is told not to."""
+    return json.dumps({"schema": {"type": "struct"}, "payload": row}).encode()
+
+
+def bare(row: dict[str, Any]) -> bytes:
+    return json.dumps(row).encode()
+
+
+@pytest.mark.parametrize("shape", [bare, wrapped])
+@pytest.mark.parametrize("said", [("false", "true"), (False, True), (None, "true")])
+@pytest.mark.usefixtures("own_jobs", "ddl_postgres")
+def test_an_upsert_of_flattened_events_deletes_what_they_say(
+    tmp_path: Path, shape: Any, said: tuple[Any, Any]
+) -> None:
+    """G166, B11, B20: in both shapes of Connect's JSON, a text or a boolean."""
+    values = [shape({"id": 1, "name": "a", "__deleted": one}) for one in said]
+    new = keyed(tmp_path, "id", *values)
+    loaded = Pipeline.load(new.file)
+    assert loaded.decode.envelope == ("connect" if shape is wrapped else None)
+    assert loaded.decode.declared == {"id": "bigint", "name": "string", "__deleted": "boolean"}
+    assert loaded.all_targets[""].deleted == "__deleted"
+    made = run_transform(new.file, [*values, None])
+    assert made.reasons == []
+    told = [bool(one) and one != "false" for one in said]
+    assert [bool(row["__deleted"]) for row in made.rows] == told
+    ddl = new.ddl.read_text()
+    assert ddl_faults(new.file, ddl) == []
+    assert "__deleted" not in ddl
+    made_up = runpy.run_path(str(new.test))["RECORD"]
+    assert made_up["__deleted"] is False
+
+
+@pytest.mark.parametrize("kind", ["string", "boolean", ["null", "string"]])
+def test_avro_and_json_tell_a_flattened_deletion_as_a_boolean(
+    monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    """G166: other values of a field of that name declare what they are."""
+    known = Known(record(("id", "long"), ("__deleted", kind)))
+    monkeypatch.setattr("tidemark.decode.infer.registry_of", lambda _: known)
+    assert inferred(Decoding("avro"), [framed(1, b"")])["__deleted"] == "boolean"
+    assert not seen(bare({"id": 1, "__deleted": 1})).tells_deletions
+    assert not seen(bare({"id": 1, "__deleted": "maybe"})).tells_deletions
+    assert not seen(bare({"id": 1, "__deleted": None})).tells_deletions
+
+
+def test_types_of_records_and_what_is_around_their_rows_are_told() -> None:
+    """G166: objects are of one type if fields connect them; change events are most of them."""
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "a": 1},
+        {"id": 2, "b": 1},
+        {"x": 1},
+        {"b": 3, "c": None},
+        {},
+    ]
+    found = seen(*(bare(row) for row in rows), wrapped({"x": 2}), b"no JSON")
+    assert found.types.types == {"id, a, b, c": 3, "x": 2, "no field": 1}
+    assert found.types.wrappers == {"bare": 5, "a payload beside a schema": 1}
+    assert found.decode == {"format": "json", "envelope": "connect"}
+    assert found.declared == dict.fromkeys(("id", "a", "b", "x"), "bigint")
+    heartbeat = bare({"ts_ms": 5})
+    found = seen(event("c", id=1), event("d", id=1), heartbeat)
+    assert found.decode["envelope"] == "debezium"
+    assert found.types.types == {"id": 2, "ts_ms": 1}
+    assert found.types.wrappers == {"a change event": 2, "bare": 1}
+
+
+def test_records_of_avro_and_protobuf_are_of_the_types_of_their_schemas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G166: of a union the branch that was written; what can't be read is of none."""
+    user, order = record(("id", "long"), name="User"), record(("total", "long"), name="shop.Order")
+    known = Known(user, [user, order])
+    monkeypatch.setattr("tidemark.decode.record_types.registry_of", lambda _: known)
+    values = [
+        framed(1, written(user, {"id": 1})),
+        framed(2, written([user, order], ("User", {"id": 1}))),
+        framed(2, written([user, order], ("shop.Order", {"total": 1}))),
+        framed(9, b"\1"),
+        framed(2, b"\x08"),
+        b"junk",
+        None,
+    ]
+    assert record_types(Decoding("avro"), values).types == {"User": 2, "shop.Order": 1}
+    descriptors = as_set(file(message("M", field("id", "int64"))))
+    of_file = Decoding("protobuf", descriptors=descriptors, message="t.M")
+    assert record_types(of_file, [b"", b"\x08\1"]).types == {"t.M": 2}
+    assert record_types(Decoding("raw"), [b"a"]).types == {}
+
+
 @pytest.mark.usefixtures("ddl_postgres")
 def test_an_upsert_of_other_records_has_a_key_alone(tmp_path: Path) -> None:
     """B11: nothing tells a deletion, and no transform is written that nobody asked for."""
@@ -199,7 +292,7 @@ def test_a_key_that_is_no_column_is_named_with_those_that_there_are(tmp_path: Pa
 
 def test_a_key_that_cannot_tell_rows_apart_is_refused(tmp_path: Path) -> None:
     """B11: as `check` and a run would, before anything is written."""
-    with pytest.raises(KeyTypeUnfit) as refused:
+    with pytest.raises(ColumnTypeUnfit) as refused:
         keyed(tmp_path, "n", b'{"n": 1.5}')
     assert (refused.value.column, refused.value.postgres_type) == ("n", "double precision")
     assert [*tmp_path.iterdir()] == []

@@ -1,5 +1,5 @@
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -35,7 +35,7 @@ class Asked:
         self.rounds.append([*names])
         return {name: self._next(self._answers[name]) for name in names}
 
-    def all(self, none_if: str | None = None) -> dict[str, Any]:
+    def all(self, none_if: Collection[str] = ()) -> dict[str, Any]:
         """Every question is asked."""
         return request_each(
             None,
@@ -93,7 +93,7 @@ def test_a_refusal_is_told_at_once_though_others_move(
 
 def test_what_may_be_missing_is_none_beside_what_moves() -> None:
     broker = Asked({"a": [MOVES, KafkaError.UNKNOWN_TOPIC_OR_PART], "b": ["B"]})
-    assert broker.all("UNKNOWN_TOPIC_OR_PART") == {"a": None, "b": "B"}
+    assert broker.all({"UNKNOWN_TOPIC_OR_PART"}) == {"a": None, "b": "B"}
 
 
 @pytest.mark.parametrize(("answers", "rounds"), [([MOVES], 3), (["A"], 3), ([MOVES, "A"], 4)])

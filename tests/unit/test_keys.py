@@ -38,6 +38,7 @@ def test_a_row_has_the_fields_of_its_key() -> None:
         record(b"8", b"no JSON"),
         record(b"", b'{"id":9}'),
         record(b'{"other":1}', b'{"id":10}'),
+        record(b'{"id":null,"other":1}', b'{"id":11}'),
     ]
     read = decoder()
     decoded = read.decode(records, headers_of)
@@ -45,18 +46,19 @@ def test_a_row_has_the_fields_of_its_key() -> None:
     assert decoded.rows.to_pylist() == [
         {"id": 5, "key_id": 1},
         {"id": 7, "key_id": None},
-        {"id": 10, "key_id": None},
+        {"id": 11, "key_id": None},
     ]
-    assert decoded.kept.to_pylist() == [0, 2, 6]
+    assert decoded.kept.to_pylist() == [0, 2, 7]
     told = [(one.index, one.reason, one.detail[:5] == "key: ") for one in decoded.rejected]
     assert told == [
         (1, Reason.WRONG_TYPE, True),
         (3, Reason.INVALID_JSON, False),
         (4, Reason.INVALID_JSON, False),
         (5, Reason.EMPTY_VALUE, True),
+        (6, Reason.NO_DECLARED_FIELD, True),
     ]
     for index, one in enumerate(records):
-        assert len(read.decode([one], headers_of).kept) == (index in (0, 2, 6))
+        assert len(read.decode([one], headers_of).kept) == (index in (0, 2, 7))
 
 
 def test_a_tombstone_still_has_its_key() -> None:
@@ -68,7 +70,7 @@ def test_a_tombstone_still_has_its_key() -> None:
 def test_keys_may_be_bytes_or_of_another_format() -> None:
     """B12"""
     raw = decoder(key={"format": "raw"}).decode(
-        [record(b"a", b"{}"), record(None, b"{}")], headers_of
+        [record(b"a", b'{"id":1}'), record(None, b'{"id":null}')], headers_of
     )
     assert raw.rows.column("key_value").to_pylist() == [b"a", None]
     descriptors = as_set(file(message("K", field("id", "int64"))))

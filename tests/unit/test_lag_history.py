@@ -16,7 +16,23 @@ def at(seconds: float) -> datetime:
 
 def run(epoch: int, seconds: float) -> Run:
     return Run(
-        "r", epoch, "r", "closed", 10, None, None, None, 1, 0, None, None, at(seconds), None, [], []
+        "r",
+        epoch,
+        "r",
+        "closed",
+        10,
+        None,
+        None,
+        None,
+        None,
+        1,
+        0,
+        None,
+        None,
+        at(seconds),
+        None,
+        [],
+        [],
     )
 
 
@@ -26,7 +42,9 @@ def batch(seq: int, seconds: float, state: str = "published") -> TimedBatch:
 
 def rewind(from_seq: int, to_seq: int, seconds: float) -> PastReset:
     moment = at(seconds)
-    return PastReset(9, "ada", "why", None, [], from_seq, to_seq, 0, [], "finished", moment, moment)
+    return PastReset(
+        9, "rewind", "ada", "why", None, [], from_seq, to_seq, 0, [], "finished", moment, moment
+    )
 
 
 def past(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark_local import postgres
-from tidemark_local.postgres import Account, binaries_for, home_for, unprivileged
+from tidemark_local.postgres import Account, home_for, unprivileged
 from tidemark_local.watch import Watch
 
 NOBODY = Account(None, None)
@@ -35,26 +35,6 @@ def test_a_closed_folder_leads_elsewhere_and_there_again_next_time(
     assert home.parent == closed
     assert str(home) in told[0]
     assert home_for(NOBODY, link, Watch()) == home
-
-
-def test_a_link_whose_data_is_gone_is_made_anew(tmp_path: Path, closed: Path) -> None:
-    link = tmp_path / "postgres"
-    link.symlink_to(closed / "gone")
-    assert home_for(NOBODY, link, Watch()).is_dir()
-
-
-def test_programs_in_a_closed_folder_are_copied_with_their_libraries(
-    tmp_path: Path, closed: Path
-) -> None:
-    programs = tmp_path / "site" / "pack" / "install" / "bin"
-    programs.mkdir(parents=True)
-    (programs / "postgres").touch()
-    (tmp_path / "site" / "pack.libs").mkdir()
-    (tmp_path / "site" / "pack.libs" / "libpq.so").touch()
-    copied = binaries_for(NOBODY, programs, closed)
-    assert (copied / "postgres").exists()
-    assert (copied / "../../../pack.libs/libpq.so").exists()
-    assert binaries_for(NOBODY, programs, closed) == copied
 
 
 def test_postgres_never_runs_as_root() -> None:

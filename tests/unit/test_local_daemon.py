@@ -2,19 +2,16 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.support.waiting import until
 
 from tidemark_local._folder import Folder
 from tidemark_local.daemon import MARK, Daemon, end, is_alive, marked
-from tidemark_local.errors import ServiceEnded
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = (
@@ -36,28 +33,6 @@ def test_another_program_finds_the_process_by_its_pid_file(folder: Folder) -> No
     found = Daemon(folder, "x").process
     assert found is not None
     assert found.pid == daemon.process.pid  # type: ignore[union-attr]
-
-
-def test_a_pid_that_is_now_another_process_is_not_believed(folder: Folder) -> None:
-    note = {"pid": os.getpid(), "created": psutil.Process().create_time() - 100}
-    (folder.root / "pids" / "x.json").write_text(json.dumps(note))
-    assert Daemon(folder, "x").process is None
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": 1}', "no json"])
-def test_a_broken_pid_file_means_that_nothing_runs(folder: Folder, text: str) -> None:
-    (folder.root / "pids" / "x.json").write_text(text)
-    assert Daemon(folder, "x").process is None
-
-
-def test_a_killed_process_is_seen_as_dead_before_anyone_waits_for_it(folder: Folder) -> None:
-    daemon = Daemon(folder, "x")
-    daemon.start(SLEEP)
-    os.kill(daemon.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
-    until(lambda: daemon.process is None)
-    with pytest.raises(ServiceEnded) as ended:
-        daemon.must_run()
-    assert (ended.value.service, ended.value.log) == ("x", daemon.log)
 
 
 def test_stop_kills_what_ignores_being_asked(folder: Folder) -> None:

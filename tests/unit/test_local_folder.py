@@ -2,12 +2,11 @@
 
 import stat
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tidemark_local._folder import Folder, write_private
+from tidemark_local._folder import Folder
 
 
 @pytest.fixture
@@ -43,41 +42,7 @@ def test_git_passes_over_the_folder_with_its_secrets(folder: Folder) -> None:
     assert told.stdout == ""
 
 
-def test_names_that_many_ask_for_at_once_are_all_kept(folder: Folder) -> None:
-    names = [f"server-{n}" for n in range(40)]
-    with ThreadPoolExecutor(8) as threads:
-        ports = list(threads.map(lambda name: Folder(folder.root).port(name), names))
-    assert [Folder(folder.root).port(name) for name in names] == ports
-
-
 def test_a_secret_is_made_once_and_read_by_its_owner_only(folder: Folder) -> None:
     assert folder.secret("x") == Folder(folder.root).secret("x")
     assert folder.secret("x") != folder.secret("y")
     assert stat.S_IMODE((folder.root / "secrets.json").stat().st_mode) == 0o600
-
-
-def test_a_private_file_is_private_although_it_was_open_before(tmp_path: Path) -> None:
-    path = tmp_path / "env"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, "new")
-    assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_the_folder_is_locked_while_somebody_works_on_it(folder: Folder) -> None:
-    told: list[str] = []
-
-    class Busy(Exception):
-        pass
-
-    def waiting() -> None:
-        told.append("waiting")
-        raise Busy
-
-    with folder.locked(waiting):
-        with pytest.raises(Busy), Folder(folder.root).locked(waiting):
-            pass
-        assert told == ["waiting"]
-    with folder.locked(waiting):
-        assert told == ["waiting"]

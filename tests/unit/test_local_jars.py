@@ -40,16 +40,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         server.shutdown()
 
 
-def test_what_is_fetched_is_told_with_its_size(repository: Path) -> None:
-    told: list[str] = []
-    for _ in range(2):
-        _jars.kafka_jars(Watch(lambda _, text: told.append(text)))
-    [text] = told
-    assert text.startswith(
-        f"fetching kafka-{_jars.KAFKA_VERSION}, 1 files of 44 MB from http://127"
-    )
-
-
 def test_what_is_cached_is_not_fetched_again(repository: Path) -> None:
     folder = _jars.kafka_jars(Watch())
     repository.unlink()

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from tidemark_local import daemon
-from tidemark_local._airflow import Airflow
 from tidemark_local._folder import Folder, candidates, reserved, unused
 from tidemark_local.daemon import Daemon
-from tidemark_local.errors import PortTaken, ServiceEnded, ServiceNotReady
-from tidemark_local.stack import LocalStack
+from tidemark_local.errors import PortTaken, ServiceNotReady
 from tidemark_local.watch import Watch
 
 SERVER = (
@@ -63,24 +61,6 @@ def taken(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port))
 
 
-@pytest.mark.parametrize(
-    ("ephemeral", "ports"),
-    [
-        ("32768\t60999\n", range(15_000, 30_000)),
-        ("10000 65535", range(1024, 10_000)),
-        ("1024 65535", range(15_000, 30_000)),
-        (None, range(15_000, 30_000)),
-    ],
-)
-def test_ports_lie_below_those_of_outgoing_connections(
-    tmp_path: Path, ephemeral: str | None, ports: range
-) -> None:
-    file = tmp_path / "ip_local_port_range"
-    if ephemeral:
-        file.write_text(ephemeral)
-    assert candidates(file) == ports
-
-
 def test_one_that_is_reserved_is_chosen_by_nobody_else() -> None:
     port = unused(())
     others = set(candidates()) - {port}
@@ -112,28 +92,6 @@ def test_a_server_whose_port_is_taken_while_it_starts_is_started_on_another(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_server_that_finds_every_port_taken_is_given_up(folder: Folder) -> None:
-    thieves: list[socket.socket] = []
-    server = Server(folder, lambda port: thieves.append(taken(port)))
-    with pytest.raises(ServiceEnded) as ended:
-        server.start()
-    for thief in thieves:
-        thief.close()
-    assert len(thieves) == daemon.TRIES
-    assert ended.value.service == "thing"
-    assert "ddress already in use" in ended.value.cause
-
-
-def test_a_server_that_ends_on_a_free_port_is_not_started_again(folder: Folder) -> None:
-    starts: list[int] = []
-    server = Server(folder, starts.append)
-    server.daemon.start = lambda *_, **__: None  # type: ignore[method-assign]
-    with pytest.raises(ServiceEnded):
-        server.start()
-    assert len(starts) == 1
-
-
-@pytest.mark.usefixtures("impatient")
 def test_a_stopped_server_moves_from_a_port_that_stays_taken_and_says_so(folder: Folder) -> None:
     port = folder.port("thing")
     server = Server(folder)
@@ -146,24 +104,6 @@ def test_a_stopped_server_moves_from_a_port_that_stays_taken_and_says_so(folder:
         server.daemon.stop()
 
 
-def test_a_server_that_clients_know_waits_for_its_port(folder: Folder) -> None:
-    server = Server(folder)
-    try:
-        port = server.start()
-        server.daemon.stop()
-        thief = taken(port)
-
-        class Leaving(list[str]):
-            def append(self, text: str) -> None:
-                assert text.startswith(f"port {port} is taken: waiting")
-                thief.close()
-
-        server.told = Leaving()
-        assert server.start() == port
-    finally:
-        server.daemon.stop()
-
-
 @pytest.mark.usefixtures("impatient")
 def test_a_port_that_clients_know_never_moves(folder: Folder) -> None:
     port = folder.port("thing")
@@ -172,14 +112,3 @@ def test_a_port_that_clients_know_never_moves(folder: Folder) -> None:
         Server(folder).start()
     assert (refused.value.name, refused.value.port) == ("thing", port)
     assert folder.port("thing") == port
-
-
-def test_what_a_running_airflow_was_told_stays_when_more_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Airflow, "pids", [1])
-    stack = LocalStack(tmp_path / "state", tmp_path)
-    stack.up([])
-    told = ("kafka", "kafka-controller", "registry", "postgres", "spark", "spark-ui")
-    assert all(stack.folder.has_given(name) for name in told)
-    assert not stack.folder.has_given("airflow")

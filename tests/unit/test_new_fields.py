@@ -11,7 +11,7 @@ from tests.unit.test_protobuf import Known as KnownMessages
 
 from tidemark.decode import Decoder, Decoding, JsonDecoder, Reason
 from tidemark.decode._avro import AvroDecoder
-from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode._protobuf import FEW, Messages, ProtobufDecoder, Registered
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
@@ -44,6 +44,7 @@ def test_json(refuses: bool) -> None:
     ]
     read = JsonDecoder(COLUMNS, refuses_new=refuses)
     assert reasons(read, values) == [None, told, told, told, told]
+    assert reasons(read, values * FEW) == [None, told, told, told, told] * FEW
     flat = JsonDecoder(arrow_schema({"a": "int"}), refuses_new=refuses)
     assert reasons(flat, [b'{"a":1}', b'{"a":1,"new":1}']) == [None, told]
 
@@ -91,6 +92,7 @@ def test_protobuf(refuses: bool) -> None:
     told = Reason.NEW_FIELD if refuses else None
     read = ProtobufDecoder(COLUMNS, Registered(known, reading))
     assert reasons(read, values) == [None, told, told, told, told]
+    assert reasons(read, values * FEW) == [None, told, told, told, told] * FEW
 
 
 def test_the_file_says_it_for_values_and_for_keys() -> None:

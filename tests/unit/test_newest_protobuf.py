@@ -6,7 +6,7 @@ import pytest
 from tests.support.protobuf import entry, enum, field, file, message, serialized
 from tests.unit.test_protobuf import IMPORTS
 
-from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
+from tidemark.decode.errors import SubjectUnreadable
 from tidemark.decode.registry import Written
 from tidemark.decode.registry_columns import Asked, NewestSchema, newest
 
@@ -154,9 +154,10 @@ def test_a_subject_without_such_a_message_is_refused(
 
 def test_a_message_without_fields_has_no_columns() -> None:
     """B12"""
-    with pytest.raises(SubjectWithoutField) as refused:
+    with pytest.raises(SubjectUnreadable) as refused:
         asked(file(message("M")))
     assert (refused.value.subject, refused.value.version) == ("s", 7)
+    assert "no field" in refused.value.cause
 
 
 def test_of_a_change_event_the_row_has_the_columns() -> None:

@@ -46,9 +46,9 @@ class Known:
 
 
 def begun(known: Any) -> Sent:
-    tails = Tails(known.held)
-    found = begin("r", known, known, Seen(set(), SentSeqs(), tails))
-    keep_seqs("r", known, tails)
+    seen = Seen(set(), SentSeqs(), Tails(known.held))
+    found = begin("r", known, known, seen)
+    keep_seqs("r", known, seen)
     return found
 
 
@@ -98,10 +98,18 @@ class Crowded(Known):
 def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
     """B9, B16, G100"""
     crowded: Any = Crowded(None, 2, 2)
-    assert find_sent("r", crowded, set, SentSeqs(2)).tails == Tails(None)
+    seen = find_sent("r", crowded, set, SentSeqs(2))
+    assert begin("r", crowded, crowded, seen) == BATCHES[1]
     crowded.resume_after = None
     with pytest.raises(OutputTailsUnread):
-        find_sent("r", crowded, set, SentSeqs(2))
+        begin("r", crowded, crowded, seen)
+
+
+def test_a_topic_too_full_to_tell_is_not_taken_for_an_empty_one() -> None:
+    """B9, B16, G100: a region that never published begins where the topics are seen to be empty."""
+    crowded: Any = Crowded(None, None, None, published=0, start="beginning")
+    with pytest.raises(OutputTailsUnread):
+        begin("r", crowded, crowded, find_sent("r", crowded, set, SentSeqs()))
 
 
 def test_a_topic_too_full_to_tell_keeps_nobody_from_going_on_after_a_crash() -> None:

@@ -1,13 +1,10 @@
 """Spans are packed into about as many tasks as cores, about equally wide."""
 
-from importlib.metadata import distribution
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.model.offsets import Span
-from tidemark.spark.packed import NEEDED
 from tidemark.spark.source import pack
 
 spans = st.lists(
@@ -57,8 +54,3 @@ def test_equal_spans_are_shared_evenly() -> None:
 def test_no_task_is_refused() -> None:
     with pytest.raises(ValueError):
         pack([], 0)
-
-
-def test_what_executors_need_is_found_by_its_distribution() -> None:
-    """B19: the packed environment holds it."""
-    assert all(distribution(name).files for name in NEEDED)

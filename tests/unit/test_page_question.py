@@ -23,7 +23,7 @@ def seen(**known: object) -> SeenRegion:
     carried = Described.of(Pipeline.load(DAGS / "flights.yaml"), Role.run).to_json()
     described = Described.from_json(carried)
     assert described is not None
-    return SeenRegion(described, {Role.run: "flights"}, **known)  # type: ignore[arg-type]
+    return SeenRegion(described, {Role.run: ("flights",)}, **known)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def seen(**known: object) -> SeenRegion:
         seen(),
         seen(
             is_paused=True, next_run_at=NOON, schedule="@daily", unread=UnreadFile("f.py", None),
-            last_run=AirflowRun("flights", "r", "failed", NOON, None, ("drain", "DATA_LOST")),
+            last_run=AirflowRun(1, "flights", "r", "failed", NOON, None, ("drain", "DATA_LOST")),
         ),
     ],
 )  # fmt: skip

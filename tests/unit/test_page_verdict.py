@@ -10,13 +10,17 @@ from tests.support.said import said
 
 from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.history import DAY_PARTS, Standing
+from tidemark.ledger.starts import NO_STARTS, Starts
 from tidemark.page.html import page, rate, sparkline
+from tidemark.page.lags import Lag
+from tidemark.page.ledgers import LedgerAnswer
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
-from tidemark.page.verdict import error_in, verdict
+from tidemark.page.verdict import error_in
+from tidemark.page.verdict import verdict as judged_by
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
 from tidemark.views.status import PartitionStatus, RegionStatus
-from tidemark.views.verdict import Level, remedy, verdict_of
+from tidemark.views.verdict import Level, Verdict, remedy, verdict_of
 
 FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,8 +32,8 @@ def seen(state: str | None = "success", ended: float = 60, **others: Any) -> See
     run = None
     if state:
         end = NOON + timedelta(seconds=ended) if state in ("success", "failed") else None
-        run = AirflowRun("flights", "r1", state, NOON, end)
-    return SeenRegion(described, {Role.run: "flights"}, last_run=run, **others)
+        run = AirflowRun(1, "flights", "r1", state, NOON, end)
+    return SeenRegion(described, {Role.run: ("flights",)}, last_run=run, **others)
 
 
 def standing(state: str = "closed", **others: Any) -> Standing:
@@ -42,6 +46,17 @@ def standing(state: str = "closed", **others: Any) -> Standing:
         "day_since": None,
     }  # fmt: skip
     return Standing(**found | others)
+
+
+def verdict(
+    seen: SeenRegion,
+    standing: Standing | None,
+    problem: TidemarkError | None = None,
+    starts: Starts = NO_STARTS,
+    **kafka: Any,
+) -> Verdict:
+    """By what ledger and Kafka would answer."""
+    return judged_by(seen, LedgerAnswer(standing, problem, starts), Lag(**kafka))
 
 
 def test_a_region_that_is_done_is_well() -> None:
@@ -77,6 +92,14 @@ def test_an_open_epoch_without_a_run_is_red() -> None:
     assert "has ended without a reset" in found.sentence
 
 
+def test_the_run_of_a_group_is_known_as_that_of_its_dag_run() -> None:
+    """G198: whose id stands before the group's."""
+    of_group = standing("open", run_id="flights/r1/clicks")
+    assert "has ended without a reset" in verdict(seen("failed"), of_group).sentence
+    of_other = standing("open", run_id="flights/r10")
+    assert "did not open" in verdict(seen("failed"), of_other).sentence
+
+
 def test_an_open_epoch_of_the_command_line_is_running() -> None:
     assert verdict(seen(), standing("open", run_id="cli/1")).level is Level.running
 
@@ -85,7 +108,7 @@ FAILED = [standing("failed"), standing("reset", consecutive_resets=1)]
 
 
 MOVED = standing("reset", consecutive_resets=1, run_state="closed")
-"""A region that was renamed: an epoch of no run, after one that closed without a publish."""
+"""An epoch of no run, after one that closed without a publish."""
 
 
 @pytest.mark.parametrize("found", FAILED)
@@ -228,6 +251,23 @@ def test_a_remedy_is_the_errors_hint_with_its_code_as_code(kind: type[TidemarkEr
     shown = page("problem.html", code=kind.code, text="x", remedy=kind.hint)
     assert "`" not in shown
     assert shown.count("<code>") == 1 + kind.hint.count("`") / 2
+
+
+def test_a_region_that_two_dags_run_is_not_well() -> None:
+    """B21"""
+    twice = replace(seen("success"), dags={Role.run: ("flights", "a_copy")})
+    found = verdict(twice, standing(run_state="closed"))
+    assert (found.level, found.sentence) == (
+        Level.behind,
+        "2 DAGs run this region: a_copy and flights.",
+    )
+
+
+def test_a_ledger_without_a_region_whose_run_was_green_is_another_one() -> None:
+    """B21: not new, whatever the readers' connection leads to."""
+    found = verdict(seen("success"), None, lag=3)
+    assert found.level is Level.unknown
+    assert "flights/r1 succeeded, but the ledger of" in found.sentence
 
 
 @pytest.mark.parametrize("code", [None, "OF_A_NEWER_VERSION"])

@@ -9,7 +9,7 @@ from scripts.docs import wrong_files
 
 from tidemark.model.plan import Bounds
 from tidemark.settings.decode import Metadata
-from tidemark.settings.errors import FileNotUtf8, FileNotYaml, FileUnreadable, PipelineFaults
+from tidemark.settings.errors import FileNotYaml, FileUnreadable, PipelineFaults
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp
 from tidemark.settings.pipeline import Pipeline
@@ -46,8 +46,38 @@ def changed(**sections: Any) -> str:
 def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
     found = load(tmp_path, MINIMAL)
     assert (found.group, found.kafka.start, found.members) == ("flights", "beginning", 1)
-    assert found.batch.bounds() == Bounds(100_000, in_flight=2)
+    assert found.batch.bounds() == Bounds(1_000_000, max_bytes=256 << 20, in_flight=2, seconds=5)
     assert (found.transform, found.spark.connection) == (None, "spark_default")
+
+
+def test_a_batch_that_is_sent_fits_into_a_transaction_unless_the_file_says_how_large_it_is(
+    tmp_path: Path,
+) -> None:
+    """A transaction has a time of its own, which a batch of a million rows may exceed."""
+    sent = changed(output={"topic": "sent", "max_rows": 70_000})
+    assert load(tmp_path, sent).bounds() == Bounds(
+        70_000, max_bytes=256 << 20, in_flight=2, seconds=5
+    )
+    wanted = changed(output={"topic": "sent"}, batch={"max_records": 300_000})
+    assert load(tmp_path, wanted).bounds().max_records == 300_000
+    assert load(tmp_path, MINIMAL).bounds().max_records == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ({}, "what 5 s allow, at most 1,000,000 records and 256 MiB"),
+        ({"seconds": None, "max_bytes": None}, "at most 1,000,000 records"),
+        (
+            {"max_bytes": 1000, "max_records": 10},
+            "what 5 s allow, at most 10 records and 1,000 bytes",
+        ),
+    ],
+)
+def test_a_person_is_told_how_large_a_batch_may_be(
+    tmp_path: Path, batch: dict[str, Any], told: str
+) -> None:
+    assert load(tmp_path, changed(batch=batch)).bounds().told == told
 
 
 def test_executors_and_readers_may_have_connections_of_their_own(tmp_path: Path) -> None:
@@ -135,7 +165,7 @@ def not_yaml(tmp_path: Path, text: str) -> FileNotYaml:
 def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_bytes((MINIMAL + "# Zürich\n").encode("latin-1"))
-    with pytest.raises(FileNotUtf8) as refused:
+    with pytest.raises(FileNotYaml) as refused:
         Pipeline.load(path)
     assert (refused.value.file, refused.value.line) == (path, 10)
 

@@ -25,7 +25,7 @@ from tests.support.protobuf import (
 )
 from tests.support.registry import framed
 
-from tidemark.decode import Decoding, Reason
+from tidemark.decode import Decoding, Reason, _protobuf
 from tidemark.decode._plans import MOST_PLANS, MOST_UNKNOWN, Plans
 from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import DescriptorUnfit
@@ -38,6 +38,12 @@ from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import decoder_of
 from tidemark.spark.specs import decoding_of
+
+
+@pytest.fixture(autouse=True, params=[1, 1_000_000], ids=["together", "one-by-one"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test reads in both ways."""
+    monkeypatch.setattr(_protobuf, "FEW", request.param)
 
 
 class Known:

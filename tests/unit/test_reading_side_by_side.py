@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka import spans as reading_module
 from tidemark.kafka.config import fetching
-from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, RecordsNotAsked, SpanNotRead
+from tidemark.kafka.errors import BatchUnreadable, RecordsNotAsked, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
@@ -162,32 +161,6 @@ def test_records_that_nobody_asked_for_end_the_read(clients: list[Client]) -> No
     assert clients[0].is_closed
 
 
-def test_a_topic_of_the_same_partitions_is_another(clients: list[Client]) -> None:
-    spans = [Span("t", 0, 0, 1), Span("u", 0, 4, 5)]
-    Client.lists = [[record(0, 0), record(0, 4, "u")]]
-    found = [(one.topic(), one.offset()) for some in read_spans({}, spans) for one in some]
-    assert sorted(found) == [("t", 0), ("u", 4)]
-
-
-def test_two_spans_of_one_partition_are_refused() -> None:
-    with pytest.raises(ValueError):
-        list(read_spans({}, [Span("t", 0, 0, 3), Span("t", 0, 3, 5)]))
-
-
-def test_a_corrupt_partition_is_named_and_what_came_beside_it_is_given(
-    clients: list[Client],
-) -> None:
-    """B16: nothing behind it is taken; the client that met it is not closed."""
-    corrupt = event(KafkaError._BAD_MSG, 1, 1)
-    Client.lists = [[record(1, 0), record(0, 0), corrupt, record(1, 2), record(0, 1)]]
-    found = places()
-    assert sorted(next(found) for _ in range(3)) == [(0, 0), (0, 1), (1, 0)]
-    with pytest.raises(CorruptRecord) as corrupt:
-        next(found)
-    assert (corrupt.value.topic, corrupt.value.partition, corrupt.value.offset) == ("t", 1, 1)
-    assert not clients[0].is_closed
-
-
 def test_two_batches_that_are_too_large_to_unpack_are_read_with_more_room(
     clients: list[Client],
 ) -> None:
@@ -197,16 +170,6 @@ def test_two_batches_that_are_too_large_to_unpack_are_read_with_more_room(
     Client.lists += [[record(number, n) for n in range(3)] for number in (0, 1)]
     assert sorted(places(max_unpacked=1 << 20)) == ALL
     assert [one.config.get("receive.message.max.bytes") for one in clients] == [None, 1 << 20]
-
-
-def test_beside_a_batch_that_is_too_large_to_unpack_the_corrupt_one_is_named(
-    clients: list[Client],
-) -> None:
-    packed = event(KafkaError._BAD_COMPRESSION, 0, 0)
-    Client.lists = [[packed, event(KafkaError._BAD_MSG, 1, 0)]]
-    with pytest.raises(CorruptRecord) as corrupt:
-        list(places(max_unpacked=1 << 20))
-    assert corrupt.value.partition == 1
 
 
 def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
@@ -219,49 +182,6 @@ def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
     assert sorted(places()) == ALL
     assert not clients[0].is_closed
     assert clients[1].assigned == [(1, 1, LEADER_EPOCH)]
-
-
-def test_a_lost_offset_is_named_beside_one_that_reads_on() -> None:
-    Client.lists = [[record(0, 0), event(KafkaError._AUTO_OFFSET_RESET, 1), record(0, 1)]]
-    with pytest.raises(OffsetNotHeld) as lost:
-        list(places())
-    assert (lost.value.topic_partition, lost.value.offset) == (SECOND, 0)
-
-
-def test_retention_that_took_only_what_lies_before_a_span_is_no_loss(
-    clients: list[Client],
-) -> None:
-    """B7: it is asked for once Kafka has said that it lacks the position."""
-    Client.log_start = 2
-    spans = [Span("t", 0, 0, 3), Span("t", 1, 2, 3)]
-    begun = {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
-    Client.lists = [[event(KafkaError._AUTO_OFFSET_RESET, 1)], [record(1, 2)]]
-    Client.lists += [[record(0, n) for n in range(3)]]
-    found = read_spans({}, spans, read_up_to=begun)
-    assert sorted(one.offset() for some in found for one in some) == [0, 1, 2, 2]
-    assert clients[0].assigned == [(0, 0, None), (1, 1, LEADER_EPOCH), (1, 2, None)]
-
-
-def test_an_answer_that_comes_twice_begins_again_behind_what_was_read(
-    clients: list[Client],
-) -> None:
-    """B7, H14: with the epoch of the last record, so that a log that was rewritten is noticed."""
-    Client.log_start, begun = 2, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
-    lost = event(KafkaError._AUTO_OFFSET_RESET, 1, offset=1)
-    Client.lists = [[lost], [record(1, 2)], [lost], [record(1, 3)]]
-    found = read_spans({}, [Span("t", 1, 2, 4)], read_up_to=begun)
-    assert [one.offset() for some in found for one in some] == [2, 3]
-    assert clients[0].assigned == [(1, 1, LEADER_EPOCH), (1, 2, None), (1, 3, LEADER_EPOCH)]
-
-
-@pytest.mark.parametrize("log_start", [1, 3])
-def test_what_retention_or_a_truncation_took_otherwise_is_lost(log_start: int) -> None:
-    """B7: retention went beyond the span's start, or did not come to the position at all."""
-    Client.log_start, begun = log_start, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
-    Client.lists = [[event(KafkaError._AUTO_OFFSET_RESET, 1)], [record(1, 2)]]
-    with pytest.raises(OffsetNotHeld) as lost:
-        list(read_spans({}, [Span("t", 1, 2, 3)], read_up_to=begun))
-    assert (lost.value.topic_partition, lost.value.offset) == (SECOND, 1)
 
 
 def test_an_offset_past_the_logs_end_is_corrupt() -> None:
@@ -281,13 +201,6 @@ def test_a_refusal_of_the_client_ends_the_read() -> None:
         list(places())
     assert (refused.value.topic_partition, refused.value.offset) == (FIRST, 0)
     assert refused.value.seconds is None
-
-
-def test_an_event_of_the_client_passes_no_record_that_came_with_it() -> None:
-    down = event(KafkaError._ALL_BROKERS_DOWN)
-    Client.lists = [[down, record(0, 0), record(0, 1)], [record(0, 2)]]
-    Client.lists += [[record(1, n) for n in range(3)]]
-    assert sorted(places()) == ALL
 
 
 def test_a_span_is_not_silent_while_others_are_busy() -> None:
@@ -324,12 +237,6 @@ def test_little_is_fetched_for_small_spans_and_a_connection_decides(
     list(read_spans({"queued.min.messages": 7}, SPANS))
     given = {key: clients[0].config[key] for key in small}
     assert given == small | {"queued.min.messages": 7}
-
-
-def test_a_client_serves_the_next_reading_too(clients: list[Client]) -> None:
-    Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
-    assert [sorted(places()) for _ in range(2)] == [ALL, ALL]
-    assert len(clients) == 1
 
 
 def test_a_client_that_has_not_stopped_yet_serves_nobody(clients: list[Client]) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from tests.unit.test_avro import record
 
-from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
+from tidemark.decode.errors import SubjectUnreadable
 from tidemark.decode.registry import Written
 from tidemark.decode.registry_columns import Asked, NewestSchema, newest
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
 from tidemark.runs.schemas import kept
 from tidemark.settings.errors import (
-    FieldReserved,
+    FieldNameUnfit,
     FieldsOfOneName,
     RegisteredColumnsUnfit,
 )
@@ -83,7 +83,7 @@ def test_the_message_that_has_the_columns_is_kept_with_them() -> None:
     ("fields", "kind"),
     [
         ({"key_k": "int"}, RegisteredColumnsUnfit),
-        ({"kafka_offset": "int"}, FieldReserved),
+        ({"kafka_offset": "int"}, FieldNameUnfit),
         ({"a": "int", "A": "int"}, FieldsOfOneName),
     ],
 )
@@ -147,8 +147,8 @@ def test_a_field_of_too_many_parts_is_none() -> None:
     ("schema", "kind", "case"),
     [
         ("int", "AVRO", SubjectUnreadable),
-        ('"int"', "AVRO", SubjectWithoutField),
-        (record(), "AVRO", SubjectWithoutField),
+        ('"int"', "AVRO", SubjectUnreadable),
+        (record(), "AVRO", SubjectUnreadable),
         ("{}", "JSON", SubjectUnreadable),
     ],
 )

@@ -3,10 +3,12 @@
 import json
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from scripts.release.check import copied, let_through
 from scripts.release.environment import BRINGS, PYTHONS
 from tests.conftest import OLD_POSTGRES
@@ -106,6 +108,15 @@ def test_what_is_tried_is_what_the_project_promises() -> None:
     oldest, newest = PYTHONS[0], PYTHONS[-1]
     after = int(newest.partition(".")[2]) + 1
     assert project["project"]["requires-python"] == f">={oldest},<3.{after}"
+
+
+def test_what_is_installed_is_within_the_bounds() -> None:
+    """Nothing else compares them: `make` installs what the lock names, without dependencies."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    for one in map(Requirement, chain(project["dependencies"], *extras)):
+        if one.name not in ("tidemark-local", "airflow-provider-tidemark"):
+            assert pinned(one.name) in one.specifier, one
 
 
 VERSIONS = (ROOT / "README.md").read_text().partition("## Status and versions")[2]

@@ -60,7 +60,7 @@ def test_a_place_that_cannot_be_is_refused_before_anything_is_asked(
     ("metadata", "expected"),
     [
         ("flights/7/12", Mirrored(7, 12)),
-        ("other/7/12", Mirrored(7, 12)),  # it was renamed, or will be
+        ("other/7/12", Mirrored(7, 12)),  # a region that had the group before
         ("flights/7", Mirrored()),
         (f"flights/{1 << 62}/12", Mirrored(1 << 62, 12)),
         (f"flights/{(1 << 62) + 1}/12", Mirrored()),  # G142: no epoch could come after it for long

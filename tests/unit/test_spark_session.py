@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tidemark.settings.connections import Connection
-from tidemark.spark import archive, session
+from tidemark.spark import session
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.java_options import LATE, OPTIONS, QUICK
+from tidemark.spark.java_options import LATE, OPTIONS, QUICK, archive
 from tidemark.spark.session import context
 
 NAMES = (OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
@@ -61,7 +61,7 @@ def test_options_that_are_set_stand(monkeypatch: pytest.MonkeyPatch, given: str)
 def test_an_archive_is_used_if_it_is_there_and_no_other_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = archive.archive()
+    made = archive()
     made.parent.mkdir(parents=True)
     made.touch()
     first = options()

@@ -29,6 +29,10 @@ def parted(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
     return {"long": batch.filter(long), "short": batch.filter(pc.invert(long))}
 
 
+def far(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.append_column("day", pa.array([10**7] * batch.num_rows, pa.date32()))
+
+
 def broken(batch: pa.RecordBatch) -> pa.RecordBatch:
     raise KeyError("seconds")
 '''
@@ -158,3 +162,22 @@ def test_a_statement_that_lacks_a_column_of_the_worked_example_is_told() -> None
         '"public"."orders" has no unique index on exactly ("order_id"), which an upsert needs (not'
         ' partial, not deferrable); run: CREATE UNIQUE INDEX ON "public"."orders" ("order_id");'
     )
+
+
+def test_a_time_that_python_does_not_have_is_a_text(clicks: Path) -> None:
+    """B11: Postgres has years of five digits."""
+    module = yaml.safe_load(clicks.read_text())["transform"].partition(":")[0]
+    change(clicks, transform=f"{module}:far")
+    [row] = run_transform(clicks, [{"page": "/", "seconds": 11}]).rows
+    assert (row["page"], row["day"]) == ("/", "29349-01-26")
+
+
+def test_an_update_of_a_key_is_two_rows_to_a_test_as_to_a_run(clicks: Path) -> None:
+    """B11, B12."""
+    decode = {"envelope": "debezium", "schema": {"page": "string", "seconds": "int"}}
+    target = {"connection": "w", "table": "public.clicks", "mode": "upsert", "key": ["page"],
+              "deleted": "deleted"}  # fmt: skip
+    change(clicks, decode=decode, target=target)
+    before, after = {"page": "/a", "seconds": 11}, {"page": "/b", "seconds": 12}
+    made = run_transform(clicks, [{"op": "u", "before": before, "after": after}])
+    assert [(row["page"], row["deleted"]) for row in made.rows] == [("/a", True), ("/b", False)]

@@ -18,10 +18,10 @@ from typing import Any, TextIO
 
 import psycopg2
 
-from tidemark.admin.errors import DeadLettersMiscounted, ExportFileExists, ExportFileUnwritable
+from tidemark.admin.errors import DeadLettersMiscounted, ExportFileUnwritable
 from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
-from tidemark.ledger import naming
+from tidemark.ledger import removing
 from tidemark.ledger.actions import Order
 from tidemark.ledger.kept_dead_letters import KeptDeadLetter, export
 from tidemark.model.dead_letters import DeadLetterFilter
@@ -32,6 +32,8 @@ from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
+
+_THERE = "it exists and is not overwritten; name another file"
 
 
 Move = Callable[[int, int], None]
@@ -91,7 +93,7 @@ def as_line(one: KeptDeadLetter) -> dict[str, Any]:
 def _new(file: Path) -> Iterator[TextIO]:
     """A file for our eyes alone that takes the name once it is whole and on disk."""
     if os.path.lexists(file):
-        raise ExportFileExists(file=file)
+        raise ExportFileUnwritable(file=file, cause=_THERE)
     try:
         descriptor, unfinished = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     except OSError as error:
@@ -103,7 +105,7 @@ def _new(file: Path) -> Iterator[TextIO]:
             os.fsync(out.fileno())
         os.link(unfinished, file)  # unlike a rename it overwrites nothing
     except FileExistsError:
-        raise ExportFileExists(file=file) from None
+        raise ExportFileUnwritable(file=file, cause=_THERE) from None
     except OSError as error:
         raise ExportFileUnwritable(file=file, cause=error.strerror) from error
     finally:
@@ -161,10 +163,10 @@ def purge_dead_letters(
         engine = region.ledger.engine
         until = region.ledger.queries.now() - age
         meant = replace(meant, until=min(until, meant.until or until))
-        found, left, unsent = naming.purgeable(engine, region.name, meant)
+        found, left, unsent = removing.purgeable(engine, region.name, meant)
         if order:
             expected, found = found, Counter[str]()
-            while gone := naming.purge(engine, region.name, meant, order):
+            while gone := removing.purge(engine, region.name, meant, order):
                 found += gone
                 move(found.total(), expected.total())
         by_reason = dict(found.most_common())
@@ -188,7 +190,7 @@ def purge_old(region: Region) -> None:
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
         meant = DeadLetterFilter(until=region.ledger.queries.now() - timedelta(days=days))
-        while naming.purge(engine, region.name, meant, order) and not deadline.is_past:
+        while removing.purge(engine, region.name, meant, order) and not deadline.is_past:
             pass
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("old dead letters were not purged: %s", error)

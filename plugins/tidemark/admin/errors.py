@@ -6,7 +6,6 @@ own fields and text.
 
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 from tidemark.errors import (
     InvalidSettings,
@@ -18,7 +17,6 @@ from tidemark.errors import (
     TargetRefused,
 )
 from tidemark.model.offsets import Offsets, offsets_text
-from tidemark.model.output import Topics
 from tidemark.settings.fault_texts import did_you_mean
 
 
@@ -28,10 +26,10 @@ class RunNotClosed(RunNotDone):
     region: str
     run_id: str
     state: str | None
-    """None: it never opened."""
+    """None: it never opened, or the ledger has forgotten it."""
 
     def __str__(self) -> str:
-        state = f"is {self.state}" if self.state else "never opened"
+        state = f"is {self.state}" if self.state else "never opened, or is no longer retained,"
         return (
             f"region {self.region}: run {self.run_id} {state} in the ledger, whatever its tasks"
             " have said before. Clear its drain together with all tasks that follow"
@@ -60,43 +58,38 @@ class GroupIsAtWork(Refused):
 # A reset, a rewind, a mirror, a withholding.
 
 
-class ResetOfNoRun(Superseded):
-    """A run that never opened is to be reset."""
-
+class ResetOfClosedRun(
+    Superseded,
+    text="region {region}: run {run_id} is closed in the ledger, whatever became of its tasks:"
+    " nothing was reset",
+):
     region: str
     run_id: str
 
-    def __str__(self) -> str:
-        return f"region {self.region}: run {self.run_id} never opened; nothing to reset"
+
+class ResetOfNoRun(Superseded, text="region {region}: run {run_id} never opened; nothing to reset"):
+    region: str
+    run_id: str
 
 
-class ResetOvertaken(Superseded):
-    """Another open or reset came after this reset, and has done its work."""
-
+class ResetOvertaken(
+    Superseded,
+    text="{cause}. It came after this reset and has set Kafka's offsets: nothing is left to do",
+):
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.cause}. It came after this reset and has set Kafka's offsets: nothing is left"
-            " to do"
-        )
 
-
-class RewindIntoOtherTable(Refused):
-    """The target's name now belongs to another table than the one that was published to."""
-
+class RewindIntoOtherTable(
+    Refused,
+    text="region {region} can't be rewound: it published to the table with oid {published_oid},"
+    " but {table} is now another table, with oid {oid}. Nothing was changed. Put the old table"
+    " back. If the database was restored from a dump, or the new table is meant, first start a run"
+    " with --accept-changes",
+):
     region: str
     table: str
     published_oid: int | None
     oid: int
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't be rewound: it published to the table with oid"
-            f" {self.published_oid}, but {self.table} is now another table, with oid {self.oid}."
-            " Nothing was changed. Put the old table back. If the database was restored from a"
-            " dump, or the new table is meant, first start a run with --accept-changes"
-        )
 
 
 class RewindTooFar(Refused):
@@ -113,131 +106,82 @@ class RewindTooFar(Refused):
         )
 
 
-class RewindWouldLose(Refused):
-    """Kafka no longer has all records that a rewind would read again."""
+class RewindTimeUnknown(Refused):
+    """Kafka no longer holds what would tell which batches have records of the time to rewind to."""
 
+    region: str
+    moment: datetime
+    faults: tuple[str, ...]
+    told_seq: int
+    told_from: datetime
+    """When that checkpoint was published."""
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: Kafka can no longer tell which records came at"
+            f" {self.moment.isoformat()} or later: {'; '.join(self.faults)}. Nothing was changed."
+            f" It can tell of times after {self.told_from.isoformat()}, when checkpoint"
+            f" {self.told_seq} was published; for an earlier one name a checkpoint by its number"
+            f" (tidemark checkpoints {self.region})"
+        )
+
+
+class RewindWouldLose(
+    Refused,
+    text="region {region} can't be rewound: {faults:clauses}. Not all of the rows removed would"
+    " come again. Nothing was changed. Rewind to a newer checkpoint, or accept the loss with"
+    " --accept-data-loss",
+):
     region: str
     faults: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't be rewound: {'; '.join(self.faults)}. Not all of the rows"
-            " removed would come again. Nothing was changed. Rewind to a newer checkpoint, or"
-            " accept the loss with --accept-data-loss"
-        )
 
-
-class MirrorDuringRewind(Refused):
-    """A rewind has moved Kafka's offsets back and is not finished in the ledger."""
-
+class MirrorDuringRewind(
+    Refused,
+    text="region {region}: a rewind has moved Kafka's offsets back but not the ledger's; wait for"
+    " it. If it died, the next run or `tidemark reset {region} --apply` sets Kafka's offsets again",
+):
     region: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: a rewind has moved Kafka's offsets back but not the ledger's;"
-            f" wait for it. If it died, the next run or `tidemark reset {self.region} --apply`"
-            " sets Kafka's offsets again"
-        )
 
-
-class MirrorDuringWithholding(Refused):
-    """A withholding is not finished, and a mirror might send what it withholds."""
-
+class MirrorDuringWithholding(
+    Refused,
+    text="region {region}: a batch is being withheld from the output topic, and might be sent"
+    " meanwhile; wait for it. If it died, withhold the batch again, or start the next run",
+):
     region: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: a batch is being withheld from the output topic, and might be"
-            " sent meanwhile; wait for it. If it died, withhold the batch again, or start the next"
-            " run"
-        )
 
-
-class NothingToWithhold(Refused):
-    """A batch is to be withheld, and the region has no output topic."""
-
+class NothingToWithhold(
+    Refused,
+    text="region {region} has no output topic: there is no batch to withhold",
+):
     region: str
-
-    def __str__(self) -> str:
-        return f"region {self.region} has no output topic: there is no batch to withhold"
 
 
 # Replays.
 
 
-class ReplayOfUpserts(Refused):
+class ReplayOfUpserts(
+    Refused,
+    text="region {region}: one of its targets is upserted, and a dead letter is older than the rows"
+    " that came after it: a replay could put an old row in the place of a newer one. Produce the"
+    " records again, or correct the rows by hand",
+):
     """A replay into a target that is upserted would put old values in the place of newer ones."""
 
     region: str
-    of: Literal["dead letters", "batch"]
-
-    def __str__(self) -> str:
-        why = {
-            "dead letters": "a dead letter is older than the rows that came after it: a replay"
-            " could put an old row in the place of a newer one. Produce the records again, or"
-            " correct the rows by hand",
-            "batch": "later batches have changed the same keys: rewind to the checkpoint before"
-            " the batch, and run again",
-        }
-        return f"region {self.region}: one of its targets is upserted, and {why[self.of]}"
 
 
-class ReplayOfSent(Refused):
-    """The rows of a batch were sent to an output topic, where they can't be replaced."""
-
-    region: str
-    output: Topics
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} sends {self.output}, and what was sent can't be replaced: rewind"
-            " to the checkpoint before the batch, and run again"
-        )
-
-
-class ReplayLacksRecords(Refused):
-    """Kafka no longer holds the records of a batch."""
-
-    region: str
-    seq: int
-    faults: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: batch {self.seq} can't be replayed: {'; '.join(self.faults)}."
-            " Its rows stay as they are"
-        )
-
-
-class ReplayOfCompacted(Refused):
-    """Fewer records came than the batch was made of."""
-
-    region: str
-    seq: int
-    records: int
-    found: int
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: batch {self.seq} can't be replayed: {self.records} records made"
-            f" it, and Kafka now gives {self.found}: some were compacted away. Its rows stay as"
-            " they are"
-        )
-
-
-class ReplayedRowRefused(TargetRefused):
-    """The target refuses a row that a dead letter became."""
-
+class ReplayedRowRefused(
+    TargetRefused,
+    text="{cause}. A replay publishes all that it has chosen, or nothing. Correct the table, or"
+    " choose without that record: by --partition, --reason, --since or --until",
+):
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.cause}. A replay publishes all that it has chosen, or nothing. Correct the"
-            " table, or choose without that record: by --partition, --reason, --since or --until"
-        )
 
-
-# A region's name, its group, its tables.
+# A region that is dropped.
 
 
 class NotInLedger(Refused):
@@ -254,94 +198,14 @@ class NotInLedger(Refused):
         )
 
 
-class NewNameMalformed(InvalidSettings):
-    """What a region is to be called can't be a region's name."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name!r} is not a region's name: 1 to 40 small letters, digits and _, a letter"
-            " first"
-        )
-
-
-class NewNameUnfit(InvalidSettings):
-    """With a new name a region's tables would have names that Postgres does not take."""
-
-    region: str
-    cause: str
-
-    def __str__(self) -> str:
-        return f"region {self.region}: {self.cause}"
-
-
-class StagingInUse(Refused):
-    """Staging tables that bear the region's name are still there."""
-
+class StagingInUse(
+    Refused,
+    text="region {region}: staging of batches {batches:list} is still there: a run is at work, or"
+    " a process that it has left behind. Nothing was changed. Try again; if a run died, `tidemark"
+    " reset {region} --apply` ends it",
+):
     region: str
     batches: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: staging of batches {', '.join(map(str, self.batches))} is still"
-            " there: a run is at work, or a process that it has left behind. Nothing was changed."
-            f" Try again; if a run died, `tidemark reset {self.region} --apply` ends it"
-        )
-
-
-class NothingToMove(Refused):
-    """The region has the group and the tables of its file."""
-
-    region: str
-    group: str
-    tables: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} has group {self.group} and target {', '.join(self.tables)}, as"
-            " the pipeline file says: there is nothing to move"
-        )
-
-
-class MoveFromSent(Refused):
-    """A region with an output topic is to have another group."""
-
-    region: str
-    group: str
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't be moved to group {self.group}: it has an output topic,"
-            " and the offsets of its present group record what was sent there. Keep the group"
-        )
-
-
-class MoveIntoUsedGroup(Refused):
-    """Somebody is in the group that a region is to be moved to."""
-
-    region: str
-    group: str
-    holders: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't be moved to group {self.group}: in it are"
-            f" {'; '.join(self.holders)}. Stop them, or name another group"
-        )
-
-
-class MoveIntoCommits(Refused):
-    """The group that a region is to be moved to has the commits of somebody else."""
-
-    region: str
-    group: str
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't be moved to group {self.group}: it has commits that no"
-            " region has written. Name a group without commits, or delete them"
-        )
 
 
 # Offsets that are imported, dead letters that are exported.
@@ -360,42 +224,29 @@ class ImportUnfit(Refused):
         )
 
 
-class ImportTooLate(Refused):
-    """Offsets are to be imported into a region that has opened."""
-
+class ImportTooLate(
+    Refused,
+    text="region {region} has opened: the ledger says where it goes on, and no offsets are"
+    " imported into it. `tidemark reset` goes back to a checkpoint of its own",
+):
     region: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} has opened: the ledger says where it goes on, and no offsets are"
-            " imported into it. `tidemark reset` goes back to a checkpoint of its own"
-        )
 
-
-class ImportPassedOver(Refused):
-    """A region would begin elsewhere than at the offsets that are imported."""
-
+class ImportPassedOver(
+    Refused,
+    text="region {region} begins at {start}, whatever its group has: set kafka.start: committed",
+):
     region: str
     start: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} begins at {self.start}, whatever its group has: set kafka.start:"
-            " committed"
-        )
 
-
-class ImportIntoUsedGroup(Refused):
-    """Somebody is in the group that is to have the offsets."""
-
+class ImportIntoUsedGroup(
+    Refused,
+    text="group {group} is in use: in it are {holders:clauses}. Stop them, or name another"
+    " kafka.group",
+):
     group: str
     holders: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"group {self.group} is in use: in it are {'; '.join(self.holders)}. Stop them, or name"
-            " another kafka.group"
-        )
 
 
 class ImportOverCommits(Refused):
@@ -411,47 +262,25 @@ class ImportOverCommits(Refused):
         )
 
 
-class ImportReadsBackOthers(MirrorFailed):
-    """Kafka does not read back the offsets that were imported."""
-
+class ImportReadsBackOthers(
+    MirrorFailed,
+    text="group {group}: Kafka has other offsets than were imported: {drift:clauses}. Stop whoever"
+    " else commits in the group, then import again",
+):
     group: str
     drift: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"group {self.group}: Kafka has other offsets than were imported:"
-            f" {'; '.join(self.drift)}. Stop whoever else commits in the group, then import again"
-        )
 
-
-class DeadLettersMiscounted(LedgerInconsistent):
-    """Not as many dead letters came as the same snapshot counted."""
-
+class DeadLettersMiscounted(
+    LedgerInconsistent,
+    text="region {region}: {came} dead letters came and {counted} were counted; nothing was"
+    " written. Export again",
+):
     region: str
     came: int
     counted: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.came} dead letters came and {self.counted} were counted;"
-            " nothing was written. Export again"
-        )
 
-
-class ExportFileExists(InvalidSettings):
-    """A file has the name that an export is to have."""
-
-    file: Path
-
-    def __str__(self) -> str:
-        return f"{self.file} exists and is not overwritten; name another file"
-
-
-class ExportFileUnwritable(InvalidSettings):
-    """The operating system does not let an export be written."""
-
+class ExportFileUnwritable(InvalidSettings, text="{file} can't be written: {cause}"):
     file: Path
     cause: str | None
-
-    def __str__(self) -> str:
-        return f"{self.file} can't be written: {self.cause}"

@@ -46,7 +46,7 @@ def held(region: Region, plan: RewindPlan, tell: Tell) -> dict[TopicPartition, H
              if one.span.topic_partition in plan.places]  # fmt: skip
     settings = retentions(region.kafka, {one.span.topic for one in again}) if again else {}
     now = int(region.ledger.queries.now().timestamp())
-    counting = _Counting(region.kafka)
+    counting = Counting(region.kafka)
     with ThreadPoolExecutor(_READERS) as readers, counting:
         looks = {
             one.span.topic_partition: readers.submit(
@@ -71,7 +71,7 @@ def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
 
 
 @dataclass(slots=True)
-class _Counting:
+class Counting:
     """Counts records in threads; at the end of its block, or when that is interrupted, they end."""
 
     config: Mapping[str, str]
@@ -106,7 +106,7 @@ class _Counting:
 
 
 def _held(
-    counting: _Counting, plan: RewindPlan, reread: Reread, retention: Retention, now: int
+    counting: Counting, plan: RewindPlan, reread: Reread, retention: Retention, now: int
 ) -> Held:
     tp, faults = reread.span.topic_partition, list[str]()
     start = plan.places[tp].offset

@@ -1,4 +1,4 @@
-"""Replays from outside: dead letters become rows, or a batch's spans are read anew.
+"""Replays from outside: dead letters become rows.
 
 A request is refused before anything is made; the work is an epoch, a job, and what it leaves; a
 report says what was done, or would be.
@@ -6,22 +6,14 @@ report says what was done, or would be.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
 from uuid import uuid4
 
-from tidemark.admin.errors import (
-    ReplayedRowRefused,
-    ReplayLacksRecords,
-    ReplayOfCompacted,
-    ReplayOfSent,
-    ReplayOfUpserts,
-)
-from tidemark.admin.held import missing
-from tidemark.admin.replay_report import BatchReport, ReplayReport
+from tidemark.admin.errors import ReplayedRowRefused, ReplayOfUpserts
+from tidemark.admin.replay_report import ReplayReport
 from tidemark.errors import (
     InvalidSettings,
     Refused,
@@ -31,39 +23,29 @@ from tidemark.errors import (
     TidemarkError,
     TransformFailed,
 )
-from tidemark.ledger import naming
+from tidemark.ledger import removing
 from tidemark.ledger.actions import Order
-from tidemark.ledger.deciding import refuse_batch_replay
 from tidemark.ledger.kept_dead_letters import KeptDeadLetter, replayable
-from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import DeadLetterFilter, Replayed
-from tidemark.model.facts import refuse_other_topics
-from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
-from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.postgres.transaction import transaction
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.output import refuse_other_output
-from tidemark.protocol.replay import (
-    ReplayRequest,
-    plan_batch_replay,
-    plan_replay,
-    publish_batch_replay,
-    publish_replay,
-)
+from tidemark.protocol.replay import ReplayRequest, plan_replay, publish_replay
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 from tidemark.runs.fit import known_schemas, would_fit
 from tidemark.runs.job import Job
 from tidemark.runs.member import ExecutorOf, job_of
-from tidemark.runs.region import Region, facts_left, mirror_seen, region_of, topics_gone
+from tidemark.runs.region import Region, mirror_seen, region_of, topics_gone
 from tidemark.runs.retire import retire
 from tidemark.runs.targets import writers_of
 from tidemark.settings.endpoints import Connections
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.replay import ReplayWriters, refuse_referred
-from tidemark.staging.tables import complete_reads
+from tidemark.staging.replay import ReplayWriters
+from tidemark.staging.tables import whole_reads
 
 log = logging.getLogger(__name__)
 
@@ -136,11 +118,11 @@ def check(region: Region, state: RegionState, request: ReplayRequest) -> None:
     """Refuse before anything is made or written; the replay's own transaction decides.
 
     Raises:
-        Superseded, Refused: see `naming.at_rest`, `ReplayRequest.check`, and what the mirror behind
-            it refuses, `refuse_other_output`.
+        Superseded, Refused: see `removing.at_rest`, `ReplayRequest.check`, and what the mirror
+            behind it refuses, `refuse_other_output`.
     """
     with region.ledger.settling(region.name, "look") as tx:
-        naming.at_rest(tx.cursor, state)
+        removing.at_rest(tx.cursor, state)
         request.check(tx)
     refuse_other_output(region.ledger.merged_checkpoint(region.name), region.group.output)
 
@@ -189,23 +171,23 @@ class Replay:
         spans = [planned.span for planned in batch.spans]
         winners = self.job.executor.drain(batch, spans)
         with transaction(ledger.engine, "reads") as cursor:
-            reads = complete_reads(cursor, batch.staging, self.member, spans)
-        refuse_unread(batch, spans, reads, region.pipeline.transform)
+            transform = region.pipeline.transform
+            reads = whole_reads(cursor, batch, self.member, spans, winners, transform)
         return Contribution.of(self.member, reads, winners)
 
 
-def refuse_upserts(pipeline: Pipeline, of: Literal["dead letters", "batch"]) -> None:
+def refuse_upserts(pipeline: Pipeline) -> None:
     """Refuse a replay into targets that are upserted.
 
     Raises:
         Refused: one of them is.
     """
     if any(one.upsert for one in pipeline.all_targets.values()):
-        raise ReplayOfUpserts(region=pipeline.region, of=of)
+        raise ReplayOfUpserts(region=pipeline.region)
 
 
 @contextmanager
-def replaying(region: Region, order: Order, what: str, executor_of: ExecutorOf) -> Iterator[Replay]:
+def replaying(region: Region, order: Order, executor_of: ExecutorOf) -> Iterator[Replay]:
     """A replay holds the region inside; afterwards the region is at rest, best effort.
 
     Raises:
@@ -216,7 +198,7 @@ def replaying(region: Region, order: Order, what: str, executor_of: ExecutorOf) 
     state = region.state()
     seen = mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets)
     gone = topics_gone(region, region.known_partitions())
-    why = f"replay of {what}: {order.why}"
+    why = f"replay of dead letters: {order.why}"
     request = replay_request(region, state, order.who, why, seen.mirrored, gone)
     check(region, state, request)
     number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
@@ -285,7 +267,7 @@ def replay_dead_letters(
         Fenced, Superseded: another open or a reset came; nothing was published.
         TargetRefused: a constraint of the target refuses a row; nothing was published.
     """
-    refuse_upserts(pipeline, "dead letters")
+    refuse_upserts(pipeline)
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
         report = dry_run(region, meant, limit)
@@ -305,7 +287,7 @@ def _replayed(
     report: ReplayReport,
 ) -> ReplayReport:
     try:
-        with replaying(region, order, "dead letters", executor_of) as replay:
+        with replaying(region, order, executor_of) as replay:
             done = _published(replay, meant, limit)
     except TargetRefused as error:
         raise ReplayedRowRefused(cause=str(error)) from error
@@ -331,111 +313,3 @@ def _published(replay: Replay, meant: DeadLetterFilter, limit: int) -> Replayed 
     if batch is None:
         return None
     return publish_replay(ledger, replay.target_writers, batch, replay.staged(batch))
-
-
-def replay_batch(
-    pipeline: Pipeline,
-    connections: Connections,
-    seq: int,
-    order: Order | None,
-    executor_of: ExecutorOf,
-) -> BatchReport:
-    """The batch's rows are those that its records make now; or the report says what would be read.
-
-    If it crashes: the batch is as it was, or replaced whole.
-
-    Raises:
-        Refused: a target is upserted, the region is not at rest, Kafka no longer holds the records,
-            or not exactly what was published is there.
-        DataLost: a topic was made anew meanwhile; nothing was changed.
-        Fenced, Superseded: another open or a reset came; nothing was changed.
-        TargetRefused: a constraint of the target refuses a row, or keeps one; nothing was changed.
-    """
-    refuse_upserts(pipeline, "batch")
-    if pipeline.sending:
-        raise ReplayOfSent(region=pipeline.region, output=pipeline.sent_to)
-    with region_of(pipeline, connections) as found:
-        region = found.with_kept_columns()
-        report, spans = _preview(region, seq)
-        if order is None:
-            return replace(report, refused=_refusal(region, seq))
-        with replaying(region, order, f"batch {seq}", executor_of) as replay:
-            batch = plan_batch_replay(region.ledger, region.name, replay.epoch, seq)
-            staged = replay.staged(batch)
-            _refuse_shrunk(region.name, report, staged)
-            _refuse_other_log(region, seq, spans, staged)
-            done = publish_batch_replay(region.ledger, replay.target_writers, batch, staged)
-        return replace(
-            report,
-            applied=True,
-            epoch=replay.epoch,
-            rows=done.rows,
-            dead_letters=done.dead_letters,
-        )
-
-
-def _preview(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]:
-    """What a replay would read and replace, with the spans as they were read at first.
-
-    Raises:
-        Refused: there is no such batch, or its records can't be read again.
-    """
-    state, queries = region.state(), region.ledger.queries
-    with autocommit(region.ledger.engine) as cursor:
-        refuse_batch_replay(cursor, region.name, seq)
-    spans = queries.published_spans(region.name, seq)
-    facts = facts_left(region.broker, {one.span.topic for one in spans})
-    if lost := tuple(missing(spans, facts)):
-        raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
-    [published] = [one for one in queries.checkpoints(region.name) if one.seq == seq]
-    report = BatchReport(
-        region=region.name,
-        applied=False,
-        epoch=state.epoch,
-        seq=seq,
-        spans=len(spans),
-        records=published.records,
-        rows_before=published.rows,
-        dead_letters_before=published.dead_letters,
-    )
-    return report, spans
-
-
-def _refusal(region: Region, seq: int) -> str | None:
-    """See `refusal`; rows that refer to the batch's may be another reason."""
-    if found := refusal(region):
-        return found
-    try:
-        with autocommit(region.ledger.engine) as cursor:
-            for target in region.targets:
-                refuse_referred(cursor, target, seq)
-    except TargetRefused as error:
-        return str(error)
-    return None
-
-
-def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:
-    found = sum(read.records for read in staged.reads)
-    if found != report.records:
-        raise ReplayOfCompacted(region=region, seq=report.seq, records=report.records, found=found)
-
-
-def _refuse_other_log(
-    region: Region, seq: int, spans: Sequence[PublishedSpan], staged: Contribution
-) -> None:
-    """Refuse as many records at the same offsets that are others.
-
-    Raises:
-        DataLost: a topic was deleted, or made anew, since it was looked at.
-        Refused: a log was rewritten, by an unclean election.
-    """
-    topics = {one.span.topic: one.topic_id for one in spans}
-    refuse_other_topics(region.name, topics.items(), region.broker.topic_ids(sorted(topics)))
-    ends = {one.span: (one.record_end, one.leader_epoch) for one in spans}
-    if faults := tuple(
-        f"{read.span}: rewritten since, its last record ends at {read.record_end} with leader epoch"
-        f" {read.leader_epoch}, not at {ends[read.span][0]} with {ends[read.span][1]}"
-        for read in staged.reads
-        if ends[read.span] != (read.record_end, read.leader_epoch)
-    ):
-        raise ReplayLacksRecords(region=region.name, seq=seq, faults=faults)

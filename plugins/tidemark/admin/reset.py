@@ -6,10 +6,15 @@ A report says what was done, or would be.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
-from tidemark.admin.errors import ResetOfNoRun, ResetOvertaken, RewindIntoOtherTable, RewindTooFar
+from tidemark.admin.errors import (
+    ResetOfClosedRun,
+    ResetOfNoRun,
+    ResetOvertaken,
+    RewindIntoOtherTable,
+)
 from tidemark.admin.held import Held, Tell, held, refuse_losses
+from tidemark.admin.moment import seq_of
 from tidemark.errors import Fenced
 from tidemark.ledger.actions import Order
 from tidemark.model.batch import Rows
@@ -336,22 +341,6 @@ def _removed(
     )
 
 
-def seq_of(region: Region, to: int | datetime) -> int:
-    """The checkpoint that a destination means."""
-    if isinstance(to, int):
-        return to
-    known = region.known_partitions()
-    gone = topics_gone(region, known)
-    partitions = sorted(tp for tp in known if tp.topic not in gone)
-    moment = int(to.timestamp() * 1000)
-    offsets = region.broker.offsets_at(partitions, moment)
-    seq = region.ledger.checkpoint_before(region.name, offsets)
-    oldest = region.state().oldest_seq
-    if seq < oldest:
-        raise RewindTooFar(region=region.name, moment=to, oldest_seq=oldest)
-    return seq
-
-
 def reset_region(
     pipeline: Pipeline,
     connections: Connections,
@@ -375,7 +364,8 @@ def reset_region(
     those of failed ones.
 
     Raises:
-        Superseded: another epoch holds the region; nothing was done.
+        Superseded: another epoch holds the region, or the ledger calls the run closed; nothing was
+            done.
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
             the request was done before, and other epochs followed.
     """
@@ -434,6 +424,8 @@ def _epoch_of(region: Region, run_id: str | None) -> int | None:
         return None
     if (run := region.ledger.run_of(region.name, run_id)) is None:
         raise ResetOfNoRun(region=region.name, run_id=run_id)
+    if run.state == "closed":
+        raise ResetOfClosedRun(region=region.name, run_id=run_id)
     return run.epoch
 
 

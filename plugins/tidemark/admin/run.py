@@ -3,20 +3,21 @@
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from uuid import uuid4
 
 from tidemark.admin.dead_letters import purge_old
 from tidemark.admin.errors import GroupIsAtWork, RunNotClosed
 from tidemark.admin.reset import reset_region
 from tidemark.deadline import Deadline
-from tidemark.errors import Fenced, TidemarkError, Unreachable
+from tidemark.errors import Fenced, Superseded, TidemarkError, Unreachable
 from tidemark.ledger.actions import Order
-from tidemark.ledger.queries import PublishedCounts
+from tidemark.model.overrides import TAKE_OVER
 from tidemark.model.plan import Bounds
 from tidemark.protocol.close import Closed, close, fail
 from tidemark.protocol.open import UNKNOWN
 from tidemark.runs.member import ExecutorOf, drain_run
-from tidemark.runs.open import open_run
+from tidemark.runs.open import COMMAND_LINE, open_run
 from tidemark.runs.outage import Outage, waited_out
 from tidemark.runs.region import Region, region_of
 from tidemark.runs.retire import green, prune, retire
@@ -25,8 +26,6 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
-
-TAKE_OVER = "take_over"
 
 EVICTION_SECONDS = 5.0
 """What a coordinator may take to evict a member after its session has ended."""
@@ -45,37 +44,49 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
         Unreachable: the outage lasted longer; a retry may still close the run.
         Fenced: another run or a reset holds the region, and the run was not closed before.
     """
-    with (
-        traced_run("close", pipeline.region, run_id) as part,
-        region_of(pipeline, connections) as region,
-    ):
+    with ExitStack() as ending:
+        part = ending.enter_context(traced_run("close", pipeline.region, run_id))
+        region = ending.enter_context(region_of(pipeline, connections))
         closed = _closed(region, run_id)
-        part.tell({"tidemark.epoch": closed.checkpoint.epoch})
-        with green(region.name):
-            retire(region.ledger.engine, region.name)
+        with green(region.name), ending.pop_all():
             epoch = closed.checkpoint.epoch
+            part.tell({"tidemark.epoch": epoch})
+            retire(region.ledger.engine, region.name)
             prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
             purge_old(region)
         return closed
 
 
-def check_closed(pipeline: Pipeline, connections: Connections, *, run_id: str) -> None:
-    """The ledger says that the run is closed, whatever its tasks have said before.
+def check_closed(pipeline: Pipeline, connections: Connections, *, run_id: str) -> Closed:
+    """The ledger says that the run is closed, whatever its tasks have said before; what it did.
 
     Raises:
-        RunNotDone: it has opened again since, or never closed.
+        RunNotDone: it has opened again since, never closed, or is no longer retained.
     """
     with region_of(pipeline, connections) as region:
+        if closed := _closed_before(region, run_id):
+            return closed
         run = region.ledger.run_of(region.name, run_id)
-        if run is None or run.state != "closed":
-            state = run.state if run else None
-            raise RunNotClosed(region=region.name, run_id=run_id, state=state)
+        state = run.state if run else None
+        raise RunNotClosed(region=region.name, run_id=run_id, state=state)
 
 
-def counted_after(pipeline: Pipeline, connections: Connections, seq: int) -> PublishedCounts:
-    """What is published after a checkpoint, whichever runs did it; nothing of what is rewound."""
-    with region_of(pipeline, connections) as region:
-        return region.ledger.queries.counted_after(region.name, seq)
+def end_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> None:
+    """The ledger says that the run is closed; one that is still open is reset.
+
+    Its reset is not counted: neither its close nor its own reset ran, so somebody ended it.
+
+    Raises:
+        RunNotDone: it is not closed.
+    """
+    try:
+        check_closed(pipeline, connections, run_id=run_id)
+    except RunNotClosed as not_closed:
+        if not_closed.state == "open":
+            order = Order("airflow", f"{run_id} ended without its close")
+            with suppress(Superseded):
+                reset_region(pipeline, connections, order, run_id=run_id, is_cancelled=True)
+        raise
 
 
 def run(
@@ -94,12 +105,20 @@ def run(
         TidemarkError: whatever ended the run; the merged checkpoint is restored, or the log says
             that the next open has to.
     """
-    run_id = f"cli/{uuid4()}"
+    run_id = f"{COMMAND_LINE}{uuid4()}"
     if TAKE_OVER not in overrides:
         with region_of(pipeline, connections) as region:
             _let_the_dead_leave(region)
     with traced_run("run", pipeline.region, run_id):
-        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides, who=who)
+        open_run(
+            pipeline,
+            connections,
+            run_id=run_id,
+            bounds=bounds,
+            overrides=overrides,
+            is_polite=True,
+            who=who,
+        )
         try:
             drain_run(
                 pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of

@@ -7,12 +7,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidemark.check._compaction import refuse_long_pause
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding, found_by
-from tidemark.check.first_records import inferred_of
+from tidemark.check.first_records import (
+    WHOLE_ROWS,
+    SourceKey,
+    inferred_of,
+    raw_records,
+    sample_of,
+)
+from tidemark.decode.port import Reason
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.regions import refuse_shared
+from tidemark.model.deletions import UnreadSince
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import amount
@@ -24,6 +33,7 @@ from tidemark.runs.open import open_request, opening_facts
 from tidemark.runs.region import Region, ledger_of, region_of
 from tidemark.runs.schemas import evolved
 from tidemark.runs.targets import writers_of
+from tidemark.settings.decode import DELETED_FIELD
 from tidemark.settings.endpoints import ConnectionOf, Connections, Endpoints, looked_up
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
@@ -35,7 +45,13 @@ if TYPE_CHECKING:
 
 
 RECORDS = 100
-"""That a schema is inferred from."""
+"""That a schema is inferred from, and whose types are told."""
+
+_REMEDIES: dict[str, str] = {
+    Reason.NO_DECLARED_FIELD: "read only topics of one type of record, or declare its fields; set"
+    " decode.envelope: connect where rows are payloads beside a schema",
+    Reason.DELETION: f"declare {DELETED_FIELD}: boolean, with target.deleted: {DELETED_FIELD}",
+}
 
 
 def job_findings(
@@ -50,6 +66,10 @@ def job_findings(
     look = _Job(connection_of, executor_of, prepare)
     fields, known = found_by("decode", lambda: look.fields(pipeline))
     yield fields
+    if known is not None:
+        yield finding("records", lambda: look.records(known))
+    if known and known.decode.is_event and any(known.upsert_of(one) for one in known.all_targets):
+        yield finding("key", lambda: look.keys(known))
     transform = finding("transform", lambda: look.transform(pipeline))
     yield transform
     if known is None or transform.state is not State.ok:
@@ -96,6 +116,28 @@ class _Job:
         asked = {registry_of(one.registry).ping() for one in parts if one.registry}
         told += f"; schemas from {', '.join(sorted(asked))}" if asked else ""
         return told, pipeline
+
+    def keys(self, pipeline: Pipeline) -> str:
+        """Whether change events tell what upserts by the targets' keys need."""
+        records = raw_records(pipeline, self._connections(pipeline), RECORDS)
+        source = SourceKey.of(records)
+        keys = [one.key for one in pipeline.all_targets.values() if one.key]
+        if not source.names:
+            raise Unknown("the first records tell no key of their source as JSON: not compared")
+        if others := [key for key in keys if source.is_other(key)]:
+            raise Doubtful(source.text(others[0]), WHOLE_ROWS)
+        return f"({', '.join(keys[0])}) is that of the source's rows"
+
+    def records(self, pipeline: Pipeline) -> str:
+        """What the first records are."""
+        try:
+            found = sample_of(pipeline, self._connections(pipeline), RECORDS)
+        except TidemarkError:
+            raise Unknown("not looked at: they can't be read") from None
+        remedies = [_REMEDIES[one] for one in found.reasons if one in _REMEDIES]
+        if remedies:
+            raise Doubtful(found.text, "; ".join(remedies))
+        return found.text
 
     def transform(self, pipeline: Pipeline) -> str:
         if pipeline.transform is None:
@@ -173,14 +215,16 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
         raise Wrong(
             f"belongs to consumer group {state.group_id}, the pipeline says"
             f" {region.group.group_id}",
-            f"set kafka.group: {state.group_id}, or carry the region over: tidemark region move",
+            f"set kafka.group: {state.group_id}; another group needs a new region",
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
     request = replace(
-        open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch),
+        open_request(region, "check", region.pipeline.bounds(), facts, state.epoch),
         added=added,
     )
     request.check(FoundRegion(state, partitions, region.ledger))
+    kept = [ms for ms in (facts.deletions or {}).values() if ms is not None]
+    refuse_long_pause(min(kept, default=None), region.ledger.queries.longest_pause(region.name))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
         f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there,"
@@ -203,6 +247,10 @@ class FoundRegion:
     def target_oid(self, target: str) -> int | None:
         """The table that bears a target's name."""
         return self.ledger.target_oid(target)
+
+    def unread(self) -> Mapping[TopicPartition, UnreadSince]:
+        """How long deletions of each partition may have waited to be read."""
+        return self.ledger.unread(self.state.region)
 
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
         """The form of the texts of these columns."""

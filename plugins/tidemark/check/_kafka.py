@@ -7,8 +7,10 @@ from typing import Any
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
 
+from tidemark.check._compaction import compaction_findings
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding, found_by
 from tidemark.decode.registry import registry_config, registry_of
+from tidemark.errors import TidemarkError
 from tidemark.kafka.admin import (
     BOUNDS,
     SECONDS,
@@ -21,7 +23,7 @@ from tidemark.kafka.admin import (
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import DEAD, describe_group, transactional_id_of
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.retention import record_limits
+from tidemark.kafka.retention import Retention, record_limits, retentions
 from tidemark.model.facts import is_pattern
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.plain import amount
@@ -48,11 +50,20 @@ def kafka_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[
     matched, topics = found_by("topics", look.topics)
     if matched.state is not State.ok or look.has_patterns:
         yield matched
+    settings = _settings(look, topics or ())
     for topic in topics or ():
         yield finding(f"topic {topic}", lambda topic=topic: look.topic(topic))  # type: ignore[misc]
+        yield from compaction_findings(pipeline, topic, settings.get(topic, Retention()))
     yield finding(f"group {pipeline.group}", look.group)
     yield finding(f"transactional id {transactional_id_of(pipeline.group)}", look.mirror)
     yield finding("group session time-out", look.session)
+
+
+def _settings(look: "_Cluster", topics: Sequence[str]) -> dict[str, Retention]:
+    try:
+        return retentions(look.config, topics)
+    except TidemarkError:  # what is wrong with a topic its own finding tells
+        return {}
 
 
 def _known(found: Connection) -> str:
@@ -128,7 +139,7 @@ class _Cluster:
         )
 
 
-def described(admin: Admin, topics: list[str], none_if: str | None = None) -> dict[str, Any]:
+def described(admin: Admin, topics: list[str], none_if: Collection[str] = ()) -> dict[str, Any]:
     """The topics with what the login may do with each; see `request_each`."""
 
     def ask(some: list[str]) -> Any:
@@ -189,7 +200,7 @@ def output_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator
 
 def _topic(config: dict[str, str], name: str, key: str, read: Sequence[str], more: int = 0) -> str:
     admin = Admin(config)
-    [found] = described(admin, [name], none_if="UNKNOWN_TOPIC_OR_PART").values()
+    [found] = described(admin, [name], none_if={"UNKNOWN_TOPIC_OR_PART"}).values()
     if found is None:
         raise Wrong("does not exist", f"create it, or correct {key}")
     refuse_missing(f"topic {name}", found.authorized_operations, NEEDED_TO_WRITE)

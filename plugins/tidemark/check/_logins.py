@@ -10,8 +10,8 @@ from functools import partial
 
 from confluent_kafka.admin import AclOperation
 
+from tidemark.check._grants import READER, granting, missing_rights, named
 from tidemark.check._kafka import NEEDED_TO_READ, described, refuse_missing
-from tidemark.check._postgres import missing_table_rights
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.errors import InvalidSettings, Refused, TidemarkError
 from tidemark.kafka.admin import Admin
@@ -95,7 +95,7 @@ class _Logins:
             at = _database(cursor)
             self._refuse_elsewhere(conn_id, at, "oid")
             _refuse_unusable(cursor, LEDGER)
-            _refuse_unreadable(cursor, at.user)
+            _refuse_unfit(cursor, at.user)
             for table in self.pipeline.tables.values():
                 _doubt_uncounted(cursor, at.user, Target.parse(table))
         return f"answers as {at.user} in {at.name}; may read the ledger"
@@ -184,15 +184,12 @@ def _doubt_endless_sessions(worker: Cursor, executor: str) -> None:
         )
 
 
-def _refuse_unreadable(cursor: Cursor, user: str) -> None:
+def _refuse_unfit(cursor: Cursor, user: str) -> None:
     cursor.execute(query("ledger_is_there"))
     if cursor.fetchone() == (False,):
         raise Unknown("the ledger is not there yet, so its grants can't be checked")
-    if missing := missing_table_rights(cursor, ["SELECT"], ["r", "v"]):
-        raise Wrong(
-            f"{user} lacks SELECT on {', '.join(missing)}",
-            f'GRANT SELECT ON ALL TABLES IN SCHEMA {LEDGER} TO "{user}"',
-        )
+    if missing := missing_rights(cursor, READER, ["r", "v"]):
+        raise Wrong(f"{user} lacks {named(missing)}", granting(missing, user))
 
 
 def _doubt_uncounted(cursor: Cursor, user: str, target: Target) -> None:

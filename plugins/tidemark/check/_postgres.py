@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from tidemark.check._grants import WORKER, granting, missing_rights, named
 from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding, found_by
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.session import SETTINGS, Cursor, query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import ConnectionOf
@@ -20,6 +21,7 @@ from tidemark.staging.catalog import (
     find_relation,
     find_rights,
     find_table_rights,
+    find_unidentified,
 )
 from tidemark.staging.target import Target, refuse_unfit_table
 
@@ -31,6 +33,7 @@ def target_findings(engine: Engine, target: Target) -> Iterator[Finding]:
     for right in rights:
         yield finding("target's guards", lambda: _guards(engine, target))
         yield finding("rewinds", lambda right=right: right.to_rewind(target))  # type: ignore[misc]
+        yield finding("target's publications", lambda: _publications(engine, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,21 @@ def _guards(engine: Engine, target: Target) -> str:
     return "no row security, trigger or rule that could keep rows"
 
 
+def _publications(engine: Engine, target: Target) -> str:
+    """Whether Postgres would refuse a rewind for what it sends to subscribers."""
+    with autocommit(engine) as cursor:
+        found = find_unidentified(cursor, target.schema, target.table, deletes=True, updates=False)
+    if found:
+        names = sorted({name for *_, publications in found for name in publications})
+        tables = [Target(schema, table) for schema, table, _ in found]
+        raise Doubtful(
+            f"publication {', '.join(names)} sends deletions of {', '.join(map(str, tables))},"
+            " whose rows nothing tells apart: runs that append work, a rewind will be refused",
+            "; ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in tables),
+        )
+    return "none that would refuse a rewind"
+
+
 def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
     with autocommit(engine) as cursor:
         relation = find_relation(cursor, target.schema, target.table)
@@ -100,7 +118,6 @@ def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
 
 OLDEST = 150_000
 VIEW = "tidemark.region_status"
-RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def postgres_findings(pipeline: Pipeline, connection_of: ConnectionOf) -> Iterator[Finding]:
@@ -125,6 +142,8 @@ def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
     yield finding("Postgres version", server.version_is_known)
     yield finding("Postgres primary", server.is_primary)
     yield finding("Postgres durability", server.is_durable)
+    yield finding("Postgres encoding", server.takes_all_texts)
+    yield finding("Postgres settings", lambda: _settings(engine))
     for schema in SCHEMAS:
         yield finding(
             f"schema {schema}",
@@ -151,6 +170,16 @@ class _ServerFacts:
     full_page_writes: str
     may_create_schemas: bool
     database: str
+    encoding: str
+
+    def takes_all_texts(self) -> str:
+        if self.encoding != "UTF8":
+            raise Doubtful(
+                f"database {self.database} has the encoding {self.encoding}: a text with a letter"
+                " that it lacks is refused, and ends a run as TARGET_REFUSED",
+                "use a database in UTF8; or set target.on_refused: dead_letter",
+            )
+        return "UTF8 takes all texts"
 
     def version_is_known(self) -> str:
         if self.number < OLDEST:
@@ -196,6 +225,22 @@ def _server_facts(engine: Engine) -> _ServerFacts:
         return _ServerFacts(*(cursor.fetchone() or ()))
 
 
+def _settings(engine: Engine) -> str:
+    """What role or database set for sessions that ours do not heed, and what bounds them."""
+    with autocommit(engine) as cursor:
+        cursor.execute(query("role_settings"))
+        given = {name: value for name, value in cursor.fetchall() if name.lower() in SETTINGS}
+        cursor.execute(query("temp_file_limit"))
+        [(limit,)] = cursor.fetchall()
+    told = ["each session of ours sets its own"]
+    if given:
+        others = ", ".join(f"{name}={value}" for name, value in sorted(given.items()))
+        told.append(f"of the role or the database it does not heed {others}")
+    if limit != "-1":
+        told.append(f"temp_file_limit={limit} ends a statement that sorts more")
+    return "; ".join(told)
+
+
 def _schema(engine: Engine, server: _ServerFacts, schema: str) -> str:
     with autocommit(engine) as cursor:
         rights = find_rights(cursor, schema)
@@ -228,21 +273,11 @@ def _ledger(engine: Engine) -> str:
             " `tidemark migrate --sql PIPELINE` prints",
         )
     with autocommit(engine) as cursor:
-        missing = ", ".join(missing_table_rights(cursor, RIGHTS, ["r"]))
+        missing = missing_rights(cursor, WORKER, ["r"])
         user = find_rights(cursor, SCHEMAS[0]).user
     if missing:
-        raise Wrong(
-            f"{user} lacks rights on {missing}",
-            f'GRANT {", ".join(RIGHTS)} ON ALL TABLES IN SCHEMA tidemark TO "{user}", or what'
-            " docs/roles.md gives the worker",
-        )
+        raise Wrong(f"{user} lacks {named(missing)}", granting(missing, user))
     return f"revision {newest()}, all rights"
-
-
-def missing_table_rights(cursor: Cursor, rights: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """The ledger's tables (kind r) or views (v) on which the session's role lacks a right."""
-    cursor.execute(query("missing_table_rights"), {"rights": [*rights], "kinds": [*kinds]})
-    return [name for (name,) in cursor.fetchall()]
 
 
 def _view(engine: Engine) -> str:

@@ -3,28 +3,34 @@
 For `schema: infer` they become a schema to paste.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import yaml
 
-from tidemark.check.errors import NoFieldInferred, NoSchemaInferred
-from tidemark.decode.framing import KEY, VALUE, HeaderIds
+from tidemark.check.errors import NoSchemaInferred
+from tidemark.decode.framing import KEY, VALUE, HeaderIds, decoded
 from tidemark.decode.infer import inferred
 from tidemark.decode.port import Decoding, Refusal
+from tidemark.decode.record_types import RecordTypes, record_types
 from tidemark.kafka.facts import Broker
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Span
 from tidemark.model.plain import amount, inert
 from tidemark.model.plan import plan
 from tidemark.runs.fit import with_columns_in_use
-from tidemark.settings.decode import DecodeSettings
+from tidemark.runs.targets import writers_of
+from tidemark.settings.decode import KEY_PREFIX, DecodeSettings
 from tidemark.settings.endpoints import Connections, Endpoints
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.record_decoder import decoder_of
+from tidemark.spark.record_keys import document
+from tidemark.spark.records import count_records
 from tidemark.spark.sample import transformed_sample
 from tidemark.spark.session import session
 from tidemark.spark.specs import decoding_of, read_spec
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
 WIDER = 4
 """Each try reads this many times as many offsets, if the last one held too few records."""
 
+Value = bytes | Refusal | None
+
 _PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 
@@ -49,12 +57,9 @@ class Preview:
     """By target."""
     dead_letters: list[DeadLetter]
     decoded: int
-    """Rows that the transform was given; with the dead letters these are the records read."""
-
-    @property
-    def records(self) -> int:
-        """Records read."""
-        return self.decoded + len(self.dead_letters)
+    """Rows that the transform was given."""
+    records: int
+    """Records read."""
 
     @property
     def text(self) -> str:
@@ -77,7 +82,10 @@ def preview_of(given: Pipeline, connections: Connections, limit: int) -> Preview
     """What becomes of the first `limit` records; the transform must be importable."""
     pipeline = with_columns_in_use(given, connections)
     rows, dead_letters = _decoded(pipeline, connections, limit)
-    return Preview(_transformed(pipeline, rows), dead_letters, rows.num_rows)
+    made = _transformed(pipeline, rows)
+    writers_of(pipeline, {name: one.schema for name, one in made.items()}).refuse_unfit_rows()
+    records = _count_records(rows) + len(dead_letters)
+    return Preview(made, dead_letters, rows.num_rows, records)
 
 
 def raw_records(pipeline: Pipeline, connections: Connections, limit: int) -> list[dict[str, Any]]:
@@ -88,6 +96,49 @@ def raw_records(pipeline: Pipeline, connections: Connections, limit: int) -> lis
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the first records are, and why some are dead letters."""
+
+    records: int
+    types: RecordTypes
+    reasons: Mapping[str, int]
+    """Dead letters by reason; keys are not looked at."""
+
+    @property
+    def text(self) -> str:
+        """The counts in words."""
+        told = "; ".join(f"{count} {reason}" for reason, count in self.reasons.items())
+        types = f": {self.types}" if self.types.types else ""
+        return f"{amount(self.records, 'record')} looked at{types}" + (
+            f". Dead letters: {told}" if told else ""
+        )
+
+
+def sample_of(given: Pipeline, connections: Connections, limit: int) -> Sample:
+    """What the first `limit` records are; a decoder of the user's own is not asked."""
+    records = raw_records(given, connections, limit)
+    if given.decode.is_own:
+        return Sample(len(records), RecordTypes(), {})
+    pipeline = with_columns_in_use(given, connections)
+    decoding = decoding_of(pipeline.decode, connections, keeps_deleted=pipeline.keeps_deleted)
+    values = _values(decoding, records, "value", VALUE)
+    rejected = decoded(decoder_of(decoding), values).rejected
+    reasons = Counter(str(one.reason) for one in rejected).most_common()
+    return Sample(len(records), _types(decoding, values), dict(reasons))
+
+
+def types_of(pipeline: Pipeline, connections: Connections, limit: int) -> RecordTypes:
+    """Of which types the first `limit` records are."""
+    decoding = decoding_of(pipeline.decode, connections)
+    records = raw_records(pipeline, connections, limit)
+    return _types(decoding, _values(decoding, records, "value", VALUE))
+
+
+def _types(decoding: Decoding, values: Sequence[Value]) -> RecordTypes:
+    return record_types(decoding, [one for one in values if isinstance(one, bytes)])
+
+
 def _decoded(
     pipeline: Pipeline, connections: Connections, limit: int
 ) -> tuple[pa.Table, list[DeadLetter]]:
@@ -96,11 +147,16 @@ def _decoded(
     rows = pa.Table.from_batches([], spec.schema)
     dead_letters: list[DeadLetter] = []
     for spans in _wider_spans(pipeline, spec, limit):
-        found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(dead_letters))
+        left = limit - _count_records(rows) - len(dead_letters)
+        found, rejected = _first(*_read(spec, spans), left)
         rows, dead_letters = pa.concat_tables([rows, found]), [*dead_letters, *rejected]
-        if rows.num_rows + len(dead_letters) == limit:
+        if _count_records(rows) + len(dead_letters) == limit:
             break
     return rows, dead_letters
+
+
+def _count_records(rows: pa.Table) -> int:
+    return sum(map(count_records, rows.combine_chunks().to_batches()))
 
 
 def _wider_spans(pipeline: Pipeline, spec: ReadSpec, limit: int) -> Iterator[tuple[Span, ...]]:
@@ -125,11 +181,11 @@ def _first(
     rows: pa.Table, dead_letters: list[DeadLetter], most: int
 ) -> tuple[pa.Table, list[DeadLetter]]:
     """What became of the first `most` records of a try, by topic, partition and offset."""
-    good = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
+    good = list(zip(*(rows[name].to_pylist() for name in _PLACE), strict=True))
     bad = [(one.topic, one.partition, one.offset) for one in dead_letters]
-    first = set(sorted([*good, *bad])[:most])
+    first = set(sorted({*good, *bad})[:most])
     kept = [one for one, place in zip(dead_letters, bad, strict=True) if place in first]
-    return rows[: len(first) - len(kept)], kept
+    return rows[: sum(place in first for place in good)], kept
 
 
 def _transformed(pipeline: Pipeline, rows: pa.Table) -> dict[str, pa.Table]:
@@ -143,6 +199,46 @@ def _transformed(pipeline: Pipeline, rows: pa.Table) -> dict[str, pa.Table]:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceKey:
+    """What change events say of their source's key, and of rows before updates."""
+
+    names: frozenset[str]
+    """The fields of the records' keys; none, where they are no JSON objects."""
+    updates: int
+    with_before: int
+    """Updates that tell the row before."""
+
+    @classmethod
+    def of(cls, records: Sequence[dict[str, Any]]) -> "SourceKey":
+        """As `raw_records` gives them."""
+        events = [(document(one["kafka_key"]), document(one["value"])) for one in records]
+        events = [(key, value) for key, value in events if "op" in value]
+        before = [value.get("before") for _, value in events if value["op"] == "u"]
+        names = frozenset(name for key, _ in events for name in key)
+        return cls(names, len(before), sum(map(bool, before)))
+
+    def is_other(self, key: Sequence[str]) -> bool:
+        """Whether rows are told apart by others than the source's own key."""
+        return bool(self.names) and self.names != {name.removeprefix(KEY_PREFIX) for name in key}
+
+    def text(self, key: Sequence[str]) -> str:
+        """Of a key that is not the source's own: what happens to rows whose key changes."""
+        own, given = (", ".join(names) for names in (sorted(self.names), key))
+        told = f"{self.with_before} of {amount(self.updates, 'update')} among the first records"
+        return (
+            f"key ({given}) is not that of the source's rows ({own}); {told} tell the row before."
+            f" An update without it that changes {given} leaves the old row in the table, and a"
+            " deletion that does not tell the key finds no row"
+        )
+
+
+WHOLE_ROWS = (
+    "give the source's table REPLICA IDENTITY FULL (MySQL: binlog_row_image=FULL), or upsert by the"
+    " source's own key; see docs/upserts.md"
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Inferred:
     """What to declare in the place of `infer`."""
 
@@ -150,13 +246,13 @@ class Inferred:
     """Records that were read."""
     fields: "dict[str, Fields]"
     """By section: decode, and decode.key if that is asked for."""
+    types: RecordTypes = field(default_factory=RecordTypes)
 
     @property
     def text(self) -> str:
         """As it may be pasted."""
-        return "\n".join(
-            line for name, fields in self.fields.items() for line in _yaml(name, fields)
-        )
+        lines = [line for name, fields in self.fields.items() for line in _yaml(name, fields)]
+        return "\n".join([*lines, f"# {inert(self.types)}"] if self.types.types else lines)
 
 
 def inferred_of(pipeline: Pipeline, connections: Connections, limit: int) -> Inferred:
@@ -173,25 +269,37 @@ def inferred_of(pipeline: Pipeline, connections: Connections, limit: int) -> Inf
         found["decode"] = _fields(decoding, records, "value", VALUE)
     if decoding.key and pipeline.decode.key and pipeline.decode.key.infers:
         found["decode.key"] = _fields(decoding.key, records, "kafka_key", KEY)
-    return Inferred(len(records), found)
+    return Inferred(
+        len(records), found, _types(decoding, _values(decoding, records, "value", VALUE))
+    )
 
 
 def _fields(
     decoding: Decoding, records: Sequence[dict[str, Any]], part: str, header: str
 ) -> "Fields":
-    ids = HeaderIds(header, has_path=decoding.format == "protobuf")
-    values = [one[part] for one in records]
-    if decoding.framing == "headers":
-        headers = [[(h["key"], h["value"]) for h in one["kafka_headers"]] for one in records]
-        values = [ids.framed(*both) for both in zip(values, headers, strict=True)]
-    values = [value for value in values if value and isinstance(value, bytes)]
+    framed = _values(decoding, records, part, header)
+    values = [value for value in framed if value and isinstance(value, bytes)]
     try:
         found = inferred(decoding, values)
     except Refusal as refusal:
         raise NoSchemaInferred(cause=refusal.detail) from refusal
     if not any(found.values()):
-        raise NoFieldInferred(values=len(values))
+        raise NoSchemaInferred(
+            cause=f"{len(values)} values of the first records tell no field. Read more with"
+            " --limit, or declare the fields"
+        )
     return found
+
+
+def _values(
+    decoding: Decoding, records: Sequence[dict[str, Any]], part: str, header: str
+) -> list[Value]:
+    """A part of each record, behind the id that a header holds."""
+    if decoding.framing != "headers":
+        return [one[part] for one in records]
+    ids = HeaderIds(header, has_path=decoding.format == "protobuf")
+    headers = [[(h["key"], h["value"]) for h in one["kafka_headers"]] for one in records]
+    return [ids.framed(one[part], found) for one, found in zip(records, headers, strict=True)]
 
 
 def _yaml(section: str, fields: "Fields") -> list[str]:

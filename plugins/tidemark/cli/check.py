@@ -41,16 +41,16 @@ def check(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Check all that a run of the pipeline needs: for CI, and before the first run.
+    """Check everything that a run of the pipeline needs: for CI, and before the first run.
 
-    Connections, topics and ACLs, the output topic's too; the members' session time-out beside the
-    broker's bounds; Postgres' version, durability, role and rights; the ledger's schema; the logins
-    of executors and readers; whether what crosses a network is encrypted; whether the region could
-    open now; the declared fields; the transform, and whether its output fits the target. Changes
-    nothing. What cannot be asked is marked with a dash, what a run works without with an
-    exclamation mark. With `schema: infer` a schema to paste takes the place of what needs one.
+    It checks connections, topics and ACLs; the members' session time-out; Postgres' version,
+    durability, role and rights; the ledger's schema; the logins of executors and readers; the
+    encryption of connections; whether the region could open now; the declared fields; the first
+    records; the transform, and whether its output fits the target. It changes nothing. A dash marks
+    a check that could not be done, an exclamation mark a fault that a run survives. With
+    `schema: infer` it prints a schema to paste instead of the checks that need a schema.
 
-    Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
+    Exits with 1 if a check fails, with a remedy for each; 2 if the pipeline file itself is wrong.
 
       tidemark check dags/flights.yaml
       tidemark check dags/flights.yaml --no-spark -o json

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 Purge = Annotated[
-    bool, typer.Option("--purge", help="Remove those selected that are older than --older-than.")
+    bool, typer.Option("--purge", help="Delete the selected ones that are older than --older-than.")
 ]
 OlderThan = Annotated[
     str | None,
@@ -166,20 +166,18 @@ def dead_letters(
 ) -> None:
     """List a region's dead letters, newest batch first.
 
-    "published" is when the record's batch was, which --since and --until mean; "timestamp" is
-    Kafka's, of the record. Of a record whose rows the target refused those rows are shown; the
-    record itself is in Kafka.
-    Keys and values are foreign data: what is not printable is escaped, also with --raw. With
-    -o json key and value are whole, as text and as base64.
+    "published" is the time of the batch's publish, which --since and --until use; "timestamp" is
+    Kafka's time of the record. If the target refused the record's rows, the list shows these rows;
+    the record itself is in Kafka. Keys and values are foreign data: unprintable characters are
+    escaped, also with --raw. With -o json key and value are whole, as text and as base64.
 
-    --export writes every one of them, whole, with all fields: bytes as base64, and as text where
-    they are UTF-8. The file is whole or not there, an existing one is not overwritten, and as many
-    lines are in it as one snapshot of the ledger counted.
+    --export writes every selected dead letter to a file, with all fields: bytes as base64, and as
+    text if they are UTF-8. The file appears when it is whole, and overwrites nothing.
 
-    --purge removes them for good, those of batches older than --older-than; a dry run unless
-    --apply is given. The ledger counts them and keeps who did it, why and how many, so that verify,
-    reset and rewind stay right. Records whose rows the target refused stay. Export them first: they
-    can't be replayed afterwards.
+    --purge deletes the dead letters of batches older than --older-than for good; it is a dry run
+    without --apply. The ledger keeps who, why and how many, so verify, reset and rewind stay right.
+    Records whose rows the target refused stay. Export dead letters first: purged records can't be
+    replayed.
 
       tidemark dead-letters flights
       tidemark dead-letters flights --reason WRONG_TYPE --since 2026-01-31

@@ -5,15 +5,17 @@ With `-o json` stdout has the error as data besides.
 
 import signal
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tidemark.check.errors import as_tidemark_error
-from tidemark.cli.output import is_json, print_json
+from tidemark.cli.faults import CommandGone
+from tidemark.cli.output import Format, ResultFormat, is_json, print_json
 from tidemark.cli.project import whence
 from tidemark.errors import TidemarkError, by_code, error_as_dict
 from tidemark.model.plain import inert
@@ -27,8 +29,6 @@ ENDED = {
     "run": "what was published stays, and the next run goes on from there",
     "reset": f"{WHOLE_OR_NOT}: `tidemark checkpoints`",
     "replay": f"{WHOLE_OR_NOT}: `tidemark dead-letters`, `tidemark checkpoints`",
-    "rename": f"{WHOLE_OR_NOT}: `tidemark region actions`",
-    "move": f"{WHOLE_OR_NOT}: `tidemark region actions`",
     "drop": f"{WHOLE_OR_NOT}: `tidemark region actions`",
     "withhold": "the batch is withheld or not: `tidemark region actions`; the next run sends the"
     " rest",
@@ -47,6 +47,16 @@ class Terminated(KeyboardInterrupt):
 
 class Commands(TyperGroup):
     """A group of commands whose errors end in one readable line; Ctrl-C and SIGTERM end cleanly."""
+
+    gone: ClassVar[Mapping[str, str]] = {}
+    """What to do instead of each command that the version before had."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; one that is gone refuses, and no help lists it."""
+        if cmd_name not in self.gone:
+            return super().get_command(ctx, cmd_name)
+        error = CommandGone(command=cmd_name, instead=self.gone[cmd_name])
+        return refusing(cmd_name, str(error), error)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; TidemarkError becomes `CODE: text` and the error's exit code."""
@@ -67,6 +77,18 @@ class Commands(TyperGroup):
             if translated := as_tidemark_error(error):
                 raise failed(translated, ctx) from error
             raise
+
+
+def refusing(name: str, text: str, error: TidemarkError) -> Any:
+    """A command that takes whatever it is given and ends with the error; its help is the text."""
+
+    def refuse(output: Format = ResultFormat.table) -> None:
+        raise error
+
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    takes_all = {"ignore_unknown_options": True, "allow_extra_args": True}
+    alone.command(name, help=text, context_settings=takes_all)(refuse)
+    return typer.main.get_command(alone)
 
 
 def failed(error: TidemarkError, context: typer.Context) -> typer.Exit:
@@ -90,6 +112,12 @@ def tell(text: str, style: str = "") -> None:
     lines = "\n".join(map(inert, text.split("\n")))
     console = Console(stderr=True, highlight=False)
     console.print(Text(lines, style=style if sys.stderr.isatty() else ""), soft_wrap=True)
+
+
+def tell_no_pipelines(faults: Iterable[str]) -> None:
+    """Say which files of a folder are no pipelines: nothing of them is looked at."""
+    for fault in faults:
+        tell(f"not a pipeline: {fault}", "yellow")
 
 
 def exit_codes() -> str:

@@ -26,38 +26,35 @@ class OptionsClash(InvalidSettings):
         return f"{' and '.join(self.options)}: one at a time{order}"
 
 
-class OptionsWithout(InvalidSettings):
-    """Options were given that mean something only beside another one."""
+class CommandGone(InvalidSettings, text="the command {command} is gone; {instead}"):
+    """A command was called that the version before had."""
 
+    command: str
+    instead: str
+
+
+class OptionsWithout(InvalidSettings, text="{options:and}: only with {needed}"):
     options: tuple[str, ...]
     needed: str
 
-    def __str__(self) -> str:
-        return f"{' and '.join(self.options)}: only with {self.needed}"
+
+class NothingToReplay(InvalidSettings, text="say what to replay: add --dead-letters"):
+    """It was not said that dead letters are to be replayed."""
 
 
-class NothingToReplay(InvalidSettings):
-    """Neither dead letters nor a batch was named, or both were."""
-
-    def __str__(self) -> str:
-        return "say what to replay, one of the two: --dead-letters, or --batch SEQ"
-
-
-class BatchIsReplayedWhole(InvalidSettings):
-    """Options that choose dead letters were given for the replay of a batch."""
-
-    def __str__(self) -> str:
-        return (
-            "--batch replays the whole batch: remove --reason, --since, --until, --partition and"
-            " --limit, which select dead letters"
-        )
+class BatchesNotReplayed(
+    InvalidSettings,
+    text="region {region}: batch {seq} can't be replayed by itself, as an older version could:"
+    " --batch was removed. Rewind to the checkpoint before it (`tidemark checkpoints {region}`"
+    " lists them), then run again: `tidemark reset {region} --to CHECKPOINT --apply`. Or make the"
+    " rows anew in another table, by a second region, and let a view choose between the tables",
+):
+    region: str
+    seq: int
 
 
-class WatchHasNoOutput(InvalidSettings):
+class WatchHasNoOutput(InvalidSettings, text="--watch shows a view: leave out --count and -o json"):
     """A view was asked for together with what is printed once."""
-
-    def __str__(self) -> str:
-        return "--watch shows a view: leave out --count and -o json"
 
 
 class PurgeWithoutAge(InvalidSettings):
@@ -71,23 +68,19 @@ class PurgeWithoutAge(InvalidSettings):
         return f"--older-than {self.given!r} is not an age; write it like 30d or 12h"
 
 
-class TimeUnreadable(InvalidSettings):
-    """What an option has is no time."""
-
+class TimeUnreadable(
+    InvalidSettings,
+    text="{option} {given!r} is not a time; write it like 2026-01-31T12:00:00Z",
+):
     option: str
     given: str
 
-    def __str__(self) -> str:
-        return f"{self.option} {self.given!r} is not a time; write it like 2026-01-31T12:00:00Z"
 
-
-class PartitionUnreadable(InvalidSettings):
-    """What --partition has is no partition."""
-
+class PartitionUnreadable(
+    InvalidSettings,
+    text="{given!r} is not a partition; write it like 'flights[3]'",
+):
     given: str
-
-    def __str__(self) -> str:
-        return f"{self.given!r} is not a partition; write it like 'flights[3]'"
 
 
 class ReasonUnknown(InvalidSettings):
@@ -108,23 +101,18 @@ class ReasonUnknown(InvalidSettings):
         )
 
 
-class AddressUnreadable(InvalidSettings):
-    """What --serve has is no address."""
-
+class AddressUnreadable(
+    InvalidSettings,
+    text="--serve {address}: give host and port, as in 127.0.0.1:9464",
+):
     address: str
 
-    def __str__(self) -> str:
-        return f"--serve {self.address}: give host and port, as in 127.0.0.1:9464"
 
-
-class AddressNotServed(InvalidSettings):
+class AddressNotServed(InvalidSettings, text="--serve {address}: {cause}"):
     """Nothing can be served at an address."""
 
     address: str
     cause: str
-
-    def __str__(self) -> str:
-        return f"--serve {self.address}: {self.cause}"
 
 
 def _folder(folder: Path) -> str:
@@ -184,55 +172,28 @@ class ConnectionNowhere(InvalidSettings):
         return f"{self.cause}{close}; known here: {', '.join(self.known)}"
 
 
-class NameOfAnotherFile(Refused):
-    """A region's new name is that of another pipeline file, with another group."""
-
-    file: Path
-    region: str
-    group: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.file} is the pipeline file of region {self.region}, with group {self.group}:"
-            " choose another name"
-        )
-
-
-class NoOffsetsAt(Refused):
-    """The offsets of a checkpoint were asked for that the region does not have."""
-
+class NoOffsetsAt(
+    Refused,
+    text="region {region} has no checkpoint {seq} (`tidemark checkpoints` lists them)",
+):
     region: str
     seq: int
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} has no checkpoint {self.seq} (`tidemark checkpoints` lists them)"
-        )
 
-
-class OffsetsNotReadable(Refused):
-    """The offsets of a checkpoint were asked for that no rewind goes back to."""
-
+class OffsetsNotReadable(
+    Refused,
+    text="region {region}: the offsets of checkpoint {seq} are not exported: the records after it"
+    " can't be read again as they were. {cause}",
+):
     region: str
     seq: int
     cause: str
     """Why a rewind there is refused."""
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: the offsets of checkpoint {self.seq} are not exported: the"
-            f" records after it can't be read again as they were. {self.cause}"
-        )
 
-
-class TransformKindUnknown(InvalidSettings):
-    """There is no such kind of transform to write."""
-
+class TransformKindUnknown(InvalidSettings, text="--transform: must be {known:or}, got {given!r}"):
     given: str
     known: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"--transform: must be {' or '.join(self.known)}, got {self.given!r}"
 
 
 class KeyNoColumn(InvalidSettings):
@@ -265,115 +226,74 @@ class DraftRefused(InvalidSettings):
         return "\n".join(f"{option}: {fault}" for option, fault in self.faults.items())
 
 
-class RegionHasFile(InvalidSettings):
-    """The region of a new pipeline is that of another file."""
-
+class RegionHasFile(InvalidSettings, text="{file} has the region {region}: give it another name"):
     file: Path
     region: str
 
-    def __str__(self) -> str:
-        return f"{self.file} has the region {self.region}: give it another name"
 
-
-class TableHasFile(InvalidSettings):
-    """The table of a new pipeline is that of another file."""
-
+class TableHasFile(
+    InvalidSettings,
+    text="{file} writes to {tables}, and a table has one region: name another with --table",
+):
     file: Path
     tables: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.file} writes to {self.tables}, and a table has one region: name another"
-            " with --table"
-        )
 
-
-class FilesExist(InvalidSettings):
-    """Files to be written are there."""
-
+class FilesExist(
+    InvalidSettings,
+    text="{files:list}: there already, and nothing is overwritten. Give the pipeline another name,"
+    " or move the file away first",
+):
     files: tuple[Path, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"{', '.join(map(str, self.files))}: there already, and nothing is overwritten. Give"
-            " the pipeline another name, or move the file away first"
-        )
 
-
-class FileNotWritten(InvalidSettings):
-    """A file can't be written."""
-
+class FileNotWritten(InvalidSettings, text="{file}: {cause}; nothing was written"):
     file: str
     cause: str
 
-    def __str__(self) -> str:
-        return f"{self.file}: {self.cause}; nothing was written"
 
-
-class NothingProposed(InvalidSettings):
-    """The records of a topic do not tell how they are to be decoded."""
-
+class NothingProposed(InvalidSettings, text="topic {topics:list}: {cause}. Nothing was written"):
     topics: tuple[str, ...]
     cause: str
 
-    def __str__(self) -> str:
-        return f"topic {', '.join(self.topics)}: {self.cause}. Nothing was written"
 
-
-class TopicToReadMissing(InvalidSettings):
-    """The topic that a new pipeline is to read does not exist."""
-
+class TopicToReadMissing(
+    InvalidSettings,
+    text="--topic {topic}: there is no such topic. Correct the name, or make it and send it a"
+    " record (in the local stack: `tidemark local produce {topic} FILE`)",
+):
     topic: str
 
-    def __str__(self) -> str:
-        return (
-            f"--topic {self.topic}: there is no such topic. Correct the name, or make it and send"
-            f" it a record (in the local stack: `tidemark local produce {self.topic} FILE`)"
-        )
 
-
-class NoRecordToSee(InvalidSettings):
+class NoRecordToSee(
+    InvalidSettings,
+    text="it holds no record to look at. Send some first (`tidemark local produce` sends the lines"
+    " of a file), or wait for its producer",
+):
     """A topic holds no record."""
 
-    def __str__(self) -> str:
-        return (
-            "it holds no record to look at. Send some first (`tidemark local produce` sends the"
-            " lines of a file), or wait for its producer"
-        )
 
-
-class ValuesNotRecognised(InvalidSettings):
-    """No format that Tidemark proposes fits a topic's values."""
-
+class ValuesNotRecognised(InvalidSettings, text="its values look like {looks}. " + BY_HAND):
     looks: str
     """What they look like."""
 
-    def __str__(self) -> str:
-        return f"its values look like {self.looks}. {BY_HAND}"
 
-
-class ValuesWithoutField(InvalidSettings):
-    """A topic's values can be decoded, and tell no field."""
-
+class ValuesWithoutField(
+    InvalidSettings,
+    text="its values look like {looks} and tell no field. " + BY_HAND,
+):
     looks: str
     """What they look like."""
 
-    def __str__(self) -> str:
-        return f"its values look like {self.looks} and tell no field. {BY_HAND}"
 
-
-class RegistryNotNamed(InvalidSettings):
-    """A schema's id stands in front of a topic's values, and no registry was named."""
-
+class RegistryNotNamed(
+    InvalidSettings,
+    text="its values look like {looks} ({schema}). Name the connection of the schema registry:"
+    " --registry tidemark_registry",
+):
     looks: str
     """What they look like."""
     schema: int | str
-
-    def __str__(self) -> str:
-        return (
-            f"its values look like {self.looks} ({self.schema}). Name the connection of the"
-            " schema registry: --registry tidemark_registry"
-        )
 
 
 class SchemaNotHad(InvalidSettings):
@@ -389,11 +309,9 @@ class SchemaNotHad(InvalidSettings):
         return f"schema {self.schema} of its values: {self.cause}"
 
 
-class SchemaKindUnknown(InvalidSettings):
-    """A topic's values have a schema of a kind that Tidemark does not read."""
-
+class SchemaKindUnknown(
+    InvalidSettings,
+    text="schema {schema} of its values is of the kind {kind}. " + BY_HAND,
+):
     schema: int | str
     kind: str
-
-    def __str__(self) -> str:
-        return f"schema {self.schema} of its values is of the kind {self.kind}. {BY_HAND}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidemark.cli.asking import PATIENCE
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -30,18 +31,18 @@ def group(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Show who is in a region's consumer group, who holds what, and who holds things up.
+    """Show the members of a region's consumer group, their partitions, and the slowest member.
 
-    Kafka tells the group's state and what each consumer holds; the ledger tells what the members
-    of the current epoch do, how long their last and their longest drain took, and how long ago
-    that changed. A consumer that is FOREIGN is no member of the region: its partitions are drained
-    by nobody, and the run fails and names it. Stop it, or give the region a kafka.group of its own.
-    EARLIER is a process of an epoch that has passed: it is fenced and leaves by itself. STATIC is
-    a member that bears one of the region's static names.
+    Kafka gives the group's state and the partitions of each consumer. The ledger gives the state of
+    each member of the current epoch, its last and its longest drain, and the time since its last
+    change. A consumer that is FOREIGN is no member of the region: nobody drains its partitions, and
+    the run fails and names it. Stop it, or give the region a kafka.group of its own. EARLIER is a
+    process of an earlier epoch: it is fenced and leaves by itself. STATIC is a member that bears
+    one of the region's static names.
 
-    For each partition two lags, by Kafka's group offset and by the ledger's, and their difference
-    (drift, repaired by `tidemark mirror`). While a batch has unclaimed spans, the command names who
-    holds them and has made no progress for the longest time, and for how long.
+    Each partition has two lags, by Kafka's group offset and by the ledger's, and their difference
+    (drift, repaired by `tidemark mirror`). While a batch has unclaimed spans, the command names the
+    member that holds them and has made no progress for the longest time.
 
       tidemark group flights
       tidemark group flights -o json | jq .held_up
@@ -51,6 +52,7 @@ def group(
         spinning("reading the ledger and Kafka"),
         region_of(pipeline, connections_of(pipeline)) as the_region,
     ):
+        the_region.broker.ping(PATIENCE)
         found = health_of(the_region)
     if output is ResultFormat.json:
         print_json(_shape(found))

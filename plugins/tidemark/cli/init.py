@@ -16,7 +16,13 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from tidemark.check.first_records import Preview, preview_of, raw_records
+from tidemark.check.first_records import (
+    WHOLE_ROWS,
+    Preview,
+    SourceKey,
+    preview_of,
+    raw_records,
+)
 from tidemark.cli.faults import (
     DraftRefused,
     FileNotWritten,
@@ -27,7 +33,7 @@ from tidemark.cli.faults import (
     TopicToReadMissing,
     TransformKindUnknown,
 )
-from tidemark.cli.new_pipeline import TESTING, NewPipeline, mode, upserting
+from tidemark.cli.new_pipeline import TESTING, NewPipeline, mode, table_columns, upserting
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -45,9 +51,11 @@ from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
 from tidemark.model.plain import amount, inert
 from tidemark.model.upsert import Upsert
+from tidemark.settings.decode import DELETED_FIELD
 from tidemark.settings.fault_texts import fault_text
 from tidemark.settings.pipeline import MATCHES, Pipeline
 from tidemark.settings.sections import TransformKind
+from tidemark.staging.column import MOST_ROW_BYTES, too_wide
 
 _OPTIONS = {"region": "NAME", "kafka.topics": "--topic", "kafka.connection": "--kafka",
             "target.table": "--table", "target.connection": "--warehouse",
@@ -61,16 +69,16 @@ def init(
     ],
     topic: Annotated[str, typer.Option(help="The topic to read.")],
     directory: Annotated[
-        Path, typer.Option("--dir", help="The project's folder; it may be empty, or not there yet.")
+        Path, typer.Option("--dir", help="The project's folder; made if missing.")
     ] = Path(),
     transform: Annotated[
         str | None,
-        typer.Option(metavar="arrow|dataframe", help="Write a transform to fill in, of this kind."),
+        typer.Option(metavar="arrow|dataframe", help="Write a transform of this kind, to fill in."),
     ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Take each value as bytes, whatever it holds.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Records to look at.")] = 200,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Records to read.")] = 200,
     table: Annotated[str | None, typer.Option(help="The target; public.NAME if left out.")] = None,
     kafka: Annotated[str, typer.Option(help="The connection of Kafka.")] = "tidemark_kafka",
     warehouse: Annotated[
@@ -86,16 +94,16 @@ def init(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Write a pipeline of your own: look at a topic's first records, and propose what reads them.
+    """Write a pipeline of your own, from the first records of a topic.
 
-    Written are the pipeline file and its DAGs (dags/), the table's statement (sql/), a test
-    (tests/) and, if asked for, a transform (jobs/): all of them, or nothing where one of them is
-    there. It says what it saw: how many records, fields, types, nulls, and what it could not
-    decide. Types are proposals: look at them before the first run.
+    It writes the pipeline file and its DAGs (dags/), the table's statement (sql/), a test (tests/)
+    and, with --transform, a transform (jobs/). If one of them exists, it writes none. It prints the
+    number of records, the fields, types and nulls, and what it could not decide. Types are
+    proposals: check them before the first run.
 
-    Without --upsert each record adds a row. With it the table holds of each key its last row: write
-    the columns that tell rows apart. Where the topic holds change events of Debezium, a deletion
-    deletes the row, and the tombstone behind it is dropped by a transform that is written, too.
+    Without --upsert each record adds a row. With --upsert the table holds the last row of each key:
+    give the columns of the key. If the topic holds change events of Debezium, a deletion deletes
+    the row, and a written transform drops the tombstone that follows.
 
       tidemark init clicks --topic clicks
       tidemark init clicks --topic clicks --dir my-project --transform arrow
@@ -110,13 +118,15 @@ def init(
     new = _new(directory, draft, transform)
     refuse_existing(new.paths)
     with spinning("reading") as tell:
-        new, found = upserting(new, _proposed(new, limit, registry, as_bytes=raw))
+        proposed, source = _proposed(new, limit, registry, as_bytes=raw)
+        new, found = upserting(new, proposed)
         refuse_existing(new.paths)
         tell("decoding")
         tried = _tried(new, found, limit)
     texts = new.texts(found)
     write_all(texts)
-    show(Initiated(new, found, tried, list(texts)), output)
+    done = Initiated(new=new, proposal=found, tried=tried, files=list(texts), source=source)
+    show(done, output)
 
 
 def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> NewPipeline:
@@ -150,7 +160,9 @@ def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> Pipeline:
         raise DraftRefused(faults=faults) from error
 
 
-def _proposed(new: NewPipeline, limit: int, registry: str | None, *, as_bytes: bool) -> Proposal:
+def _proposed(
+    new: NewPipeline, limit: int, registry: str | None, *, as_bytes: bool
+) -> tuple[Proposal, SourceKey]:
     known = connection(registry) if registry else None
     topics = tuple(new.draft["kafka"]["topics"])
     try:
@@ -159,7 +171,7 @@ def _proposed(new: NewPipeline, limit: int, registry: str | None, *, as_bytes: b
     except KafkaTopicMissing as error:
         raise TopicToReadMissing(topic=topics[0]) from error
     try:
-        return proposal(records, known, as_bytes=as_bytes)
+        return proposal(records, known, as_bytes=as_bytes), SourceKey.of(records)
     except InvalidSettings as error:
         raise NothingProposed(topics=topics, cause=str(error)) from error
 
@@ -177,6 +189,12 @@ LEFT_OUT = (
 )
 
 
+SEVERAL = (
+    "Several types: the fields of each are proposed. Leave those of one, and records of the others"
+    " are dead letters (docs/dead-letters.md)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Initiated:
     """A pipeline that was written."""
@@ -186,6 +204,8 @@ class Initiated:
     tried: Preview
     """What becomes of the first records, decoded as proposed."""
     files: Sequence[Path]
+    source: SourceKey
+    """Of change events: whether they tell what an upsert needs."""
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -221,6 +241,8 @@ def _answer(done: Initiated) -> dict[str, Any]:
         "region": done.new.region,
         "records": done.proposal.records,
         "looks_like": {str(kind): count for kind, count in done.proposal.looks.items()},
+        "record_types": done.proposal.types.types,
+        "wrappers": done.proposal.types.wrappers,
         "decode": done.proposal.decode,
         "fields": done.proposal.fields,
         "upsert": done.new.upsert,
@@ -235,6 +257,10 @@ def _print_seen(done: Initiated) -> None:
     found = done.proposal
     looks = ", ".join(f"{count} {kind}" for kind, count in found.looks.items())
     print_line(f"{amount(found.records, 'record')} looked at: {looks}")
+    if found.types.types:
+        print_line(inert(found.types))
+    if len(found.types.types) > 1:
+        print_line(SEVERAL)
     if found.fields:
         rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
         print_table(("field", "type", "null or missing", "left out, because"), rows)
@@ -246,10 +272,24 @@ def _print_seen(done: Initiated) -> None:
     )
     decoded = amount(done.tried.decoded, "row")
     print_line(f"Decoded so: {decoded}, {inert(dead_letters or 'no dead letter')}")
+    _print_of_rows(done)
     if Reason.NULL_VALUE in done.reasons:
         _print_of_nulls(done)
     if upsert := done.new.upsert:
         _print_upsert(done, upsert)
+
+
+def _print_of_rows(done: Initiated) -> None:
+    """What rows of these fields will be, which the fields do not show."""
+    if size := too_wide(table_columns(done.proposal, done.new.upsert)):
+        print_line(
+            f"A row in which no field is null has {size} bytes, and Postgres has room for"
+            f" {MOST_ROW_BYTES}: it will be refused (docs/dead-letters.md)"
+        )
+    if done.proposal.tells_deletions and not done.new.upsert:
+        print_line(
+            f"{DELETED_FIELD}: each deletion is a row that says so; --upsert deletes instead"
+        )
 
 
 def _print_of_nulls(done: Initiated) -> None:
@@ -264,7 +304,11 @@ def _print_upsert(done: Initiated, upsert: Upsert) -> None:
     print_line(f"Upserted by {key}: of each key the table holds the last row (docs/upserts.md)")
     if done.new.drops_tombstones:
         print_line(f"A deletion deletes the row; {done.new.job} drops the tombstone behind it")
+        if done.source.is_other(upsert.key):
+            print_line(inert(f"{done.source.text(upsert.key)}: {WHOLE_ROWS}"))
     for one in done.proposal.fields:
+        if one.name == DELETED_FIELD and upsert.deleted is None:
+            print_line(f"{DELETED_FIELD}: neither boolean nor its text, so it deletes no row")
         if one.name in upsert.key and one.nulls:
             seen = amount(one.nulls, "record")
             print_line(f"{inert(one.name)}: null or missing in {seen}, which ends a run")

@@ -1,15 +1,15 @@
 """The command line `tidemark`: its commands, and what `--help` says first."""
 
 import importlib
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from tidemark import __version__
-from tidemark.cli.errors import Commands, exit_codes
-from tidemark.cli.output import Format, ResultFormat, flowing
+from tidemark.cli.errors import Commands, exit_codes, refusing
+from tidemark.cli.output import flowing
 from tidemark.errors import MissingExtra, packages_of
 
 HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
@@ -33,32 +33,29 @@ Connections come from AIRFLOW_CONN_<ID> in the environment, else from the local 
 """
 
 COMMANDS = {
-    "init": "Write a pipeline of your own: look at a topic's first records, and propose what reads "
-    "them.",
-    "check": "Check all that a run of the pipeline needs: for CI, and before the first run.",
-    "preview": "Decode and transform the first records that Kafka holds, and show them; writes "
-    "nothing.",
-    "run": "Open, drain and close: all records that were there at the start, exactly once.",
+    "init": "Write a pipeline of your own, from the first records of a topic.",
+    "check": "Check everything that a run of the pipeline needs: for CI, and before the first run.",
+    "preview": "Show the first records that Kafka holds as rows; it writes nothing.",
+    "run": "Publish all records that Kafka holds now, exactly once: open, drain, close.",
     "migrate": "Bring the ledger in the target's database to this version's schema.",
-    "status": "Show where a region stands, or, without REGION, one line for each.",
-    "group": "Show who is in a region's consumer group, who holds what, and who holds things up.",
+    "status": "Show the state of a region, or, without REGION, one line for each.",
+    "group": "Show the members of a region's consumer group, their partitions, and the slowest "
+    "member.",
     "checkpoints": "List a region's checkpoints, newest first.",
     "offsets": "Export a region's merged checkpoint: the next offset of each partition, by the "
     "ledger.",
     "import-offsets": "Give the group of a region that never opened the offsets of an exported "
     "checkpoint.",
-    "reset": "Fence everyone, discard what is not published, set Kafka's offsets equal to the "
+    "reset": "Fence every process, discard unpublished batches, set Kafka's offsets equal to the "
     "ledger's.",
     "mirror": "Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them "
     "back.",
     "withhold": "Never send a published batch to the output topic: its consumers miss its rows.",
-    "verify": "Prove that the target holds what Kafka holds, each record once and no other.",
+    "verify": "Prove that the target holds each record of Kafka once, and no other row.",
     "dead-letters": "List a region's dead letters, newest batch first.",
-    "metrics": "Print where regions stand as Prometheus metrics, or serve them.",
-    "replay": "Make rows of dead letters that can be decoded now, each once; or read one batch "
-    "again.",
-    "pack": "Pack this installation's packages for executors that do not share it.",
-    "region": "Regions: list, rename, move and drop them, and what was done to them.",
+    "metrics": "Print the state of regions as Prometheus metrics, or serve them.",
+    "replay": "Make rows of dead letters that can be decoded now, each once.",
+    "region": "Regions: list and drop them, and what was done to them.",
     "local": "Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
 }
 """Each command and its summary, in the order of the help."""
@@ -73,18 +70,22 @@ PACKAGED = {"local": "tidemark_local.commands"}
 class Tidemark(Commands):
     """The table of commands: help reads the table, and only a command that is run is imported."""
 
+    gone = MappingProxyType({"pack": "make a venv and pack it with tar: docs/clusters.md"})
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
         return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command as the help lists it: its name and its summary."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        if cmd_name in COMMANDS:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command itself, with the words that are left for it."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, command_of(name) if name else None, rest
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, command_of(name) if name in COMMANDS else found, rest
 
 
 def command_of(name: str) -> Any:
@@ -92,24 +93,11 @@ def command_of(name: str) -> Any:
     try:
         found = getattr(_module_of(name), name.replace("-", "_"))
     except MissingExtra as missing:
-        return _lacking(name, missing)
+        return refusing(name, f"{COMMANDS[name]}\n\n{missing}.", missing)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
     alone.command(name, help=flowing(found.__doc__))(found)
-    return typer.main.get_command(alone)
-
-
-def _lacking(name: str, missing: MissingExtra) -> Any:
-    """In the place of a command whose package is not installed; its help says so too."""
-
-    def lacking(output: Format = ResultFormat.table) -> None:
-        raise missing
-
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    takes_all = {"ignore_unknown_options": True, "allow_extra_args": True}
-    text = f"{COMMANDS[name]}\n\n{missing}."
-    alone.command(name, help=text, context_settings=takes_all)(lacking)
     return typer.main.get_command(alone)
 
 

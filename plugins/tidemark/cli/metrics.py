@@ -9,8 +9,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import typer
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 
-from tidemark.cli.asking import PATIENCE, asked, status_in, unknown
-from tidemark.cli.errors import tell
+from tidemark.cli.asking import Brokers, asked, status_in, unknown
+from tidemark.cli.errors import tell, tell_no_pipelines
 from tidemark.cli.faults import AddressNotServed, AddressUnreadable
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
@@ -29,7 +29,8 @@ class Collector:
 
     def collect(self) -> Iterator[Any]:
         """What prometheus-client calls for a scrape."""
-        return metrics_of(_measured(one) for one in self._pipelines)
+        brokers = Brokers()
+        return metrics_of(_measured(one, brokers) for one in self._pipelines)
 
 
 class SharedScrape:
@@ -51,9 +52,9 @@ class SharedScrape:
             return iter(self._found)
 
 
-def _measured(pipeline: "Pipeline") -> Measures:
+def _measured(pipeline: "Pipeline", brokers: Brokers) -> Measures:
     def look(region: "Region") -> Measures:
-        return measures_of(region, status_in(region, PATIENCE))
+        return measures_of(region, status_in(region, brokers))
 
     return asked(pipeline, look, lambda problem: Measures(unknown(pipeline, problem)))
 
@@ -69,13 +70,13 @@ def metrics(
     pipelines: PipelinesDir = DAGS,
     verbose: Verbose = False,
 ) -> None:
-    """Print where regions stand as Prometheus metrics, or serve them.
+    """Print the state of regions as Prometheus metrics, or serve them.
 
     They are gauges, read from the ledger and Kafka at each scrape: lag, drift and oldest unread
     record of each partition, the newest checkpoint's time, counts of the newest batch, dead letters
-    by reason, how long the last day's batches took, runs, retries, resets in a row, members. A
-    region that can't be asked has tidemark_up 0 and the rest that is known. docs/observing.md
-    explains each.
+    by reason, durations of the last day's batches, runs, retries, resets in a row, members. A
+    region that can't be asked has tidemark_up 0 and its known values. docs/observing.md explains
+    each.
 
       tidemark metrics
       tidemark metrics flights
@@ -83,8 +84,7 @@ def metrics(
     """
     faults: list[str] = []
     wanted = chosen_pipelines(region, pipelines, faults)
-    for fault in faults:
-        tell(f"not a pipeline: {fault}", "yellow")
+    tell_no_pipelines(faults)
     # Without auto-describe a collector is not asked when it is registered.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(SharedScrape(Collector(wanted)))

@@ -31,11 +31,11 @@ def migrate(
 ) -> None:
     """Bring the ledger in the target's database to this version's schema.
 
-    Forward only, in one transaction; running it again does nothing. The first run of a pipeline
-    does the same by itself.
+    It goes forward only, in one transaction; running it again does nothing. The first run of a
+    pipeline does the same by itself.
 
     With --sql it runs nothing and prints the statements, for an administrator: those that the
-    pipeline's database lacks, or all of them without a PIPELINE and without any connection.
+    pipeline's database lacks, or, without a PIPELINE and without any connection, all of them.
 
       tidemark migrate dags/flights.yaml
       tidemark migrate --sql > ledger.sql

@@ -25,14 +25,13 @@ def mirror(
 ) -> None:
     """Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them back.
 
-    Use it when somebody has moved the group's offsets by hand and dashboards tell another lag than
-    the ledger. No run reads these offsets: where a region goes on is the ledger's word, so nothing
-    was lost or doubled by the difference. It takes no epoch and discards nothing, and doing it
-    again changes nothing. Every open, close and reset does the same. Rows for an output topic that
-    were not sent yet go with the offsets.
+    Use it if somebody has moved the group's offsets and dashboards show a wrong lag. No run reads
+    these offsets, so no record was lost or doubled. The command takes no epoch, discards nothing,
+    and may be repeated. Every open, close and reset does the same. It also sends the unsent rows of
+    an output topic.
 
-    Exits with 0 when Kafka equals the ledger, 1 (MIRROR_FAILED) when it reads back otherwise, 10
-    (FENCED) when another open or reset took over meanwhile, 16 (REFUSED) for a region that never
+    Exits with 0 when Kafka equals the ledger, 1 (MIRROR_FAILED) when it reads back other offsets,
+    10 (FENCED) when another open or reset took over meanwhile, 16 (REFUSED) for a region that never
     opened.
 
       tidemark mirror flights

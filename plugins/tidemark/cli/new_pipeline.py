@@ -13,16 +13,16 @@ import yaml
 
 from tidemark import DISTRIBUTION
 from tidemark.cli.faults import KeyNoColumn
+from tidemark.errors import quoted
 from tidemark.model.plain import inert
 from tidemark.model.upsert import Upsert
-from tidemark.settings.decode import DecodeSettings, Envelope, Metadata
+from tidemark.settings.decode import DELETED_FIELD, DecodeSettings, Envelope, Metadata
 from tidemark.settings.field_types import Array, Decimal, FieldType, Struct, parse_type
 from tidemark.settings.format import Format
 from tidemark.settings.sections import TransformKind
 from tidemark.spark.specs import columns_given
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.columns import columns_of
-from tidemark.staging.fit import quoted
 from tidemark.staging.keyed import refuse_unfit_key_types
 
 if TYPE_CHECKING:
@@ -76,9 +76,12 @@ def record(proposal: "Proposal") -> str:
     """A made-up value of a record, as Python; its fields are of the declared types."""
     if proposal.decode["format"] == Format.raw:
         return 'b"bytes"'
-    fields = [(name, _sample(parse_type(text))) for name, text in proposal.declared.items()]
+    types = {name: parse_type(text) for name, text in proposal.declared.items()}
+    fields = [(name, _sample(kind)) for name, kind in types.items()]
+    if proposal.tells_deletions:
+        fields = [(name, False if name == DELETED_FIELD else value) for name, value in fields]
     row = _lines((_literal(name), _literal(value)) for name, value in fields)
-    if "envelope" in proposal.decode:
+    if proposal.decode.get("envelope") == Envelope.debezium:
         after = row.replace("\n", "\n    ")  # names are escaped: each is on one line
         row = _lines([('"op"', '"c"'), ('"before"', "None"), ('"after"', after)])
     return f"{_FRAME} + json.dumps({row}).encode()" if "framing" in proposal.decode else row
@@ -162,9 +165,10 @@ class NewPipeline:
     def upsert(self) -> Upsert | None:
         """How rows are told apart; None: they are appended."""
         target = self.draft["target"]
-        return (
-            Upsert(tuple(target["key"]), None, target.get("deleted")) if "key" in target else None
-        )
+        if "key" not in target:
+            return None
+        is_of_changes = self.drops_tombstones
+        return Upsert(tuple(target["key"]), None, target.get("deleted"), is_of_changes)
 
     @property
     def file(self) -> Path:
@@ -263,8 +267,8 @@ def mode(keys: str | None) -> dict[str, Any]:
 def upserting(new: NewPipeline, found: "Proposal") -> "tuple[NewPipeline, Proposal]":
     """What is to be written, where rows are upserted; the same where they are appended.
 
-    Of change events a deletion deletes the row. The tombstone behind it becomes a row, too, which a
-    transform drops: else each would be a dead letter.
+    Of change events, also flattened ones, a deletion deletes the row. The tombstone behind it
+    becomes a row, too, which a transform drops: else each would be a dead letter.
 
     Raises:
         InvalidSettings: a column of the key is none of the rows', or can't tell rows apart.
@@ -272,9 +276,10 @@ def upserting(new: NewPipeline, found: "Proposal") -> "tuple[NewPipeline, Propos
     upsert = new.upsert
     if upsert is None:
         return new, found
-    if found.decode.get("envelope") == Envelope.debezium:
-        upsert = replace(upsert, deleted=DELETED)
-        target = {**new.draft["target"], "deleted": DELETED}
+    deleted = DELETED_FIELD if found.tells_deletions else DELETED
+    if found.tells_deletions or found.decode.get("envelope") == Envelope.debezium:
+        upsert = replace(upsert, deleted=deleted)
+        target = {**new.draft["target"], "deleted": deleted}
         new = replace(
             new,
             draft={**new.draft, "target": target},

@@ -51,9 +51,9 @@ def offsets(
 ) -> None:
     """Export a region's merged checkpoint: the next offset of each partition, by the ledger.
 
-    With -o json beside the ids of cluster and topics, which tell whether the offsets mean the same
-    records elsewhere. With --csv for another consumer group: kafka-consumer-groups.sh takes the
-    lines by --reset-offsets --from-file, and a new region goes on from there with start: committed.
+    -o json adds the ids of cluster and topics, which show whether the offsets mean the same records
+    elsewhere. --csv is for another consumer group: kafka-consumer-groups.sh takes the lines by
+    --reset-offsets --from-file, and a new region with start: committed continues from there.
 
       tidemark offsets flights -o json
       tidemark offsets flights --at 17 --csv | tee offsets.csv
@@ -119,7 +119,7 @@ def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
 
 def import_offsets(
     region: RegionName,
-    file: Annotated[Path, typer.Argument(help="What tidemark offsets -o json has printed.")],
+    file: Annotated[Path, typer.Argument(help="The output of tidemark offsets -o json.")],
     apply: Apply = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = ResultFormat.table,
@@ -127,9 +127,9 @@ def import_offsets(
 ) -> None:
     """Give the group of a region that never opened the offsets of an exported checkpoint.
 
-    A dry run unless --apply is given. Its pipeline file says start: committed, and its group is
-    empty and without other commits. The offsets must be of this cluster and of these topics, of all
-    their partitions, and within what Kafka still holds.
+    It is a dry run without --apply. The region's pipeline file must say start: committed, and its
+    group must be empty and without other commits. The offsets must be of this cluster and of these
+    topics, of all their partitions, and of records that Kafka still holds.
 
       tidemark offsets flights -o json | tee flights.json
 

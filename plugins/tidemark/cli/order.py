@@ -10,7 +10,7 @@ import typer
 from tidemark.ledger.actions import Order
 
 Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
-Why = Annotated[str, typer.Option(help="Why: the ledger keeps it, with who and when.")]
+Why = Annotated[str, typer.Option(help="The reason, which the ledger keeps with person and time.")]
 
 DRY = "nothing was written; to do it, add --apply"
 """Ends what a dry run prints."""

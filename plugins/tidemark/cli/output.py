@@ -100,7 +100,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         callback=_set_verbosity,
-        help="Say on stderr what is done, and where connections come from.",
+        help="Print each step, and the source of connections, on stderr.",
     ),
 ]
 

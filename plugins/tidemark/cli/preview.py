@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.check.first_records import inferred_of, preview_of
+from tidemark.check.first_records import inferred_of, preview_of, types_of
 from tidemark.cli.output import (
     Format,
     ResultFormat,
@@ -21,6 +21,7 @@ from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import amount, inert, plain
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.sample import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,11 +37,12 @@ def preview(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Decode and transform the first records that Kafka holds, and show them; writes nothing.
+    """Show the first records that Kafka holds as rows; it writes nothing.
 
-    It begins at the log's start of every partition. Dead letters among the records are shown with
-    their reason. With `schema: infer` it prints a schema to paste instead. No group is joined and
-    the target is not asked; the ledger is only for the columns that `schema: registry` keeps there.
+    It begins at the log's start of every partition, and decodes and transforms the records. It also
+    shows the dead letters with their reasons, and the types of the records. With `schema: infer` it
+    prints a schema to paste instead. It joins no group and does not ask the target. It asks the
+    ledger only for the columns of `schema: registry`.
 
       tidemark preview dags/flights.yaml
       tidemark preview dags/flights.yaml --limit 3 -o json
@@ -52,11 +54,13 @@ def preview(
     with spinning("reading"):
         prepare_spark(loaded)
         found = preview_of(loaded, connections_of(loaded), limit)
+        types = types_of(loaded, connections_of(loaded), limit)
     if output is ResultFormat.json:
         dead_letters = [plain(one) for one in found.dead_letters]
-        rows = {name: table.to_pylist() for name, table in found.rows.items()}
+        rows = {name: listed(table) for name, table in found.rows.items()}
         told = {"rows": rows[ONLY]} if ONLY in rows else {"rows_by_target": rows}
-        print_json({"records": found.records, **told, "dead_letters": dead_letters})
+        records = {"records": found.records, "record_types": types.types}
+        print_json({**records, "wrappers": types.wrappers, **told, "dead_letters": dead_letters})
         return
     for name, table in found.rows.items():
         if name != ONLY:
@@ -64,13 +68,17 @@ def preview(
         _print_rows(table)
     _print_dead_letters(found.dead_letters)
     print_line(found.text)
+    if types.types:
+        print_line(inert(types))
+    print_line(f"a batch of a run has {loaded.bounds().told}", style="dim")
 
 
 def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> None:
     with spinning("reading"):
         found = inferred_of(pipeline, connections_of(pipeline), limit)
     if output is ResultFormat.json:
-        print_json({"records": found.records, "inferred": found.fields})
+        types = {"record_types": found.types.types, "wrappers": found.types.wrappers}
+        print_json({"records": found.records, **types, "inferred": found.fields})
         return
     for line in found.text.split("\n"):
         print_line(inert(line))
@@ -81,7 +89,7 @@ def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> Non
 
 def _print_rows(rows: "pa.Table") -> None:
     """A table where it fits the screen, else one block a row."""
-    names, values = rows.column_names, rows.to_pylist()
+    names, values = rows.column_names, listed(rows)
     shown = [[_cell(value) for value in row.values()] for row in values]
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
     if sum(widths) + 2 * len(widths) <= screen().width:

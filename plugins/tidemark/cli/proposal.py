@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tidemark.cli.faults import (
@@ -29,9 +29,16 @@ from tidemark.decode.infer import (
     value_kind,
 )
 from tidemark.decode.port import Decoding, Refusal
+from tidemark.decode.record_types import (
+    CHANGE,
+    PAYLOAD,
+    WRAPPED_CHANGE,
+    RecordTypes,
+    record_types,
+)
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings, SchemaMismatch
-from tidemark.settings.decode import Envelope
+from tidemark.settings.decode import DELETED_FIELD, Envelope
 from tidemark.settings.field_types import check_names
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.format import Format, Framing
@@ -41,8 +48,7 @@ if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
 
 
-_OF_A_CHANGE = {"before", "after", "op"}
-_ADDED = {None: [], Envelope.debezium: ["deleted"]}
+_ADDED = {None: [], Envelope.debezium: ["deleted"], Envelope.connect: []}
 """Columns that an envelope adds."""
 
 
@@ -60,23 +66,23 @@ class Field:
 
 
 def seen_fields(decoding: Decoding, values: Sequence[bytes]) -> tuple[str | None, list[Field]]:
-    """The envelope of the values, if they are change events; and the fields of their rows.
+    """What is around the rows of the values, if it can be taken off; and the fields of the rows.
 
     Raises:
         InvalidSettings: the schema of the last value can't be had.
         Unreachable: the registry does not answer.
     """
-    envelope = Envelope.debezium if _are_changes(decoding, values) else None
+    envelope = _envelope(record_types(decoding, values).wrappers)
     within = replace(decoding, envelope=envelope and str(envelope))
     return within.envelope, list(_fit(_seen(within, values), _ADDED[envelope]))
 
 
-def _are_changes(decoding: Decoding, values: Sequence[bytes]) -> bool:
-    """Whether they are what Debezium writes, bare or as a payload."""
-    if decoding.format != Format.json:
-        return {*_fields(decoding, values)} >= _OF_A_CHANGE
-    found = [one.get("payload", one) for one in documents(decoding, values)]
-    return bool(found) and all(isinstance(one, dict) and {*one} >= _OF_A_CHANGE for one in found)
+def _envelope(wrappers: Mapping[str, int]) -> Envelope | None:
+    """Debezium's, if most values are change events; Connect's, if any is a payload."""
+    changes = wrappers.get(CHANGE, 0) + wrappers.get(WRAPPED_CHANGE, 0)
+    if 2 * changes > sum(wrappers.values()):
+        return Envelope.debezium
+    return Envelope.connect if PAYLOAD in wrappers else None
 
 
 def _seen(decoding: Decoding, values: Sequence[bytes]) -> Iterator[Field]:
@@ -140,6 +146,8 @@ class Proposal:
     decode: Mapping[str, Any]
     """The section `decode`, without its schema."""
     fields: Sequence[Field] = ()
+    types: RecordTypes = field(default_factory=RecordTypes)
+    """Of the values that are decoded so."""
     metadata: Sequence[str] = ()
     """Of the records, wanted as columns too."""
 
@@ -147,6 +155,12 @@ class Proposal:
     def declared(self) -> dict[str, str]:
         """The schema to declare."""
         return {one.name: one.type for one in self.fields if one.type}
+
+    @property
+    def tells_deletions(self) -> bool:
+        """Whether a field of flattened events does, as a boolean."""
+        is_event = self.decode.get("envelope") == Envelope.debezium
+        return not is_event and self.declared.get(DELETED_FIELD) == "boolean"
 
     @property
     def section(self) -> dict[str, Any]:
@@ -177,7 +191,9 @@ def proposal(
     envelope, fields = seen_fields(decoding, chosen)
     if not any(one.type for one in fields):
         raise ValuesWithoutField(looks=str(found))
-    return Proposal(len(records), looks, _section(decoding, envelope, registry), fields)
+    types = record_types(decoding, chosen)
+    section = _section(decoding, envelope, registry)
+    return Proposal(len(records), looks, section, fields=fields, types=types)
 
 
 def _framed(record: Record) -> bytes | None:

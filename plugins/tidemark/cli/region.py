@@ -1,14 +1,15 @@
-"""`tidemark region`: list regions and what was done to them; rename, move and drop them."""
+"""`tidemark region`: list regions and what was done to them, and drop them."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.admin.naming import drop_region, move_region, rename_region
-from tidemark.cli.errors import Commands
-from tidemark.cli.faults import NameOfAnotherFile
+from tidemark.admin.drop import drop_region
+from tidemark.admin.errors import NotInLedger
+from tidemark.cli.errors import Commands, tell_no_pipelines
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
@@ -93,54 +94,12 @@ def drop(
         print_line(DRY)
 
 
-def rename(
-    region: RegionName,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
-    apply: Apply = False,
-    why: Why = "by hand",
-    pipelines: PipelinesDir = DAGS,
-    output: Format = ResultFormat.table,
-    verbose: Verbose = False,
-) -> None:
-    """Give a region another name; checkpoints, dead letters, target and group stay as they are.
-
-    A dry run unless --apply is given. The region must be at rest; who still works under the old
-    name is fenced by a new epoch. Afterwards write the new name into the pipeline file, and
-    kafka.group with the group's name: a region keeps its group. Until then runs of the old file are
-    refused.
-
-      tidemark region rename flights departures
-      tidemark region rename flights departures --apply
-    """
-    pipeline = find_pipeline(region, pipelines)
-    _refuse_the_name_of_another_file(pipeline.group, new, pipelines)
-    with spinning("renaming the region"):
-        order = order_of(why, apply=apply)
-        report = rename_region(pipeline, connections_of(pipeline), new, order)
-    if output is ResultFormat.json:
-        print_json(report)
-        return
-    done = "renamed" if apply else "rename, dry run"
-    print_line(f"region {report.region}: {done} to {report.new}, epoch {report.epoch}")
-    print_line(f"  pipeline file   region: {report.new}")
-    print_line(f"                  kafka: {{group: {report.group}}}")
-    if not apply:
-        print_line(DRY)
-
-
 def _ledger_of(region: str, conn_id: str | None, folder: Path) -> "tuple[str, Connection]":
     """The region's name and its ledger's connection: as it says, else by the pipeline file."""
     if conn_id:
         return region, connection(conn_id)
     pipeline = find_pipeline(region, folder)
     return pipeline.region, connections_of(pipeline)[pipeline.warehouse]
-
-
-def _refuse_the_name_of_another_file(group: str, new: str, folder: Path) -> None:
-    """A file with the new name may stand there already, with this region's group."""
-    for other in pipelines_in(folder, []):
-        if other.region == new and other.group != group:
-            raise NameOfAnotherFile(file=other.path, region=new, group=other.group)
 
 
 def list_(
@@ -156,9 +115,11 @@ def list_(
       tidemark region list
       tidemark region list --connection tidemark_warehouse
     """
-    names = {pipeline.region for pipeline in pipelines_in(pipelines, [])}
+    faults: list[str] = []
+    names = {pipeline.region for pipeline in pipelines_in(pipelines, faults)}
     with spinning("looking at the ledgers"):
         found = [one for queries in _every_ledger(conn_id, pipelines) for one in queries.regions()]
+    tell_no_pipelines(faults)
     if output is ResultFormat.json:
         print_json([plain(one) | {"has_file": one.region in names} for one in found])
         return
@@ -196,17 +157,25 @@ def actions(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """List what people did to regions besides resets: purges, renamings, overrides; newest first.
+    """List what people did to regions besides resets: purges, drops, overrides; newest first.
 
-    Also of regions that are gone. Each with who, when, why, and what became of it. Who is as the
-    machine or Airflow names the person; login is the role that Postgres knew.
+    Also of regions that are gone; a name that no ledger and no file knows is an error. Each with
+    who, when, why, and what became of it. Who is as the machine or Airflow names the person; login
+    is the role that Postgres knew.
 
       tidemark region actions
       tidemark region actions flights -o json
     """
+    faults: list[str] = []
+    known = {pipeline.region for pipeline in pipelines_in(pipelines, faults)}
+    found = []
     with spinning("looking at the ledgers"):
-        ledgers = _every_ledger(conn_id, pipelines)
-        found = [one for queries in ledgers for one in queries.actions(region, limit)]
+        for queries in _every_ledger(conn_id, pipelines):
+            found += queries.actions(region, limit)
+            known |= {one.region for one in queries.regions()}
+    tell_no_pipelines(faults)
+    if region and not found and region not in known:
+        raise NotInLedger(region=region, known=tuple(sorted(known)))
     if output is ResultFormat.json:
         print_json([plain(one) for one in found])
         return
@@ -241,43 +210,22 @@ def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[LedgerQueries]:
                 yield queries
 
 
-def move(
-    region: RegionName,
-    apply: Apply = False,
-    why: Why = "by hand",
-    pipelines: PipelinesDir = DAGS,
-    output: Format = ResultFormat.table,
-    verbose: Verbose = False,
-) -> None:
-    """Carry a region over to the consumer group, or the new names of its tables, in its file.
+ANEW = (
+    "start the region anew at its own offsets: `tidemark offsets`, `tidemark region drop`,"
+    " `tidemark import-offsets` (docs/administration.md, Another name or group)"
+)
 
-    A dry run unless --apply is given. Write kafka.group or target.table into the pipeline file
-    first. Checkpoints, dead letters and rows stay; whoever still works is fenced by a new epoch,
-    and the group gets the ledger's offsets. A group must be empty and without commits. A table must
-    be the one that the region has published to, under another name or in another schema.
 
-      tidemark region move flights
-      tidemark region move flights --apply --why "groups have a prefix now"
-    """
-    pipeline = find_pipeline(region, pipelines)
-    with spinning("moving the region" if apply else "looking at where it would go"):
-        order = order_of(why, apply=apply)
-        report = move_region(pipeline, connections_of(pipeline), order)
-    if output is ResultFormat.json:
-        print_json(report)
-        return
-    print_line(f"region {report.region}: {'moved' if apply else 'move, dry run'}")
-    print_line(f"  epoch       {report.epoch}")
-    print_line(f"  group       {report.group_before} -> {report.group}")
-    print_line(f"  target      {report.target_before} -> {report.target}")
-    if not apply:
-        print_line(DRY)
+class Regions(Commands):
+    """The commands of regions, and those that are gone."""
+
+    gone = MappingProxyType({"rename": ANEW, "move": ANEW})
 
 
 region = typer.Typer(
-    cls=Commands,
+    cls=Regions,
     no_args_is_help=True,
-    help="Regions: list, rename, move and drop them, and what was done to them.",
+    help="Regions: list and drop them, and what was done to them.",
 )
-for verb in (list_, actions, rename, move, drop):
+for verb in (list_, actions, drop):
     region.command(verb.__name__.rstrip("_"), help=flowing(verb.__doc__))(verb)

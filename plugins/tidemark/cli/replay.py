@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tidemark.admin.replay import replay_batch, replay_dead_letters
-from tidemark.admin.replay_report import AnyReplay, replay_lines, replayed
+from tidemark.admin.replay import replay_dead_letters
+from tidemark.admin.replay_report import ReplayReport, replay_lines
 from tidemark.cli.dead_letter_filter import (
     Partition,
     Reasons,
@@ -15,7 +15,7 @@ from tidemark.cli.dead_letter_filter import (
     dead_letter_filter,
     refuse_unknown_reasons,
 )
-from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
+from tidemark.cli.faults import BatchesNotReplayed, NothingToReplay
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import (
@@ -27,18 +27,14 @@ from tidemark.cli.project import (
     prepare_spark,
     started_spark,
 )
-from tidemark.model.plan import MAX_BIGINT
 
 
 def replay(
     region: RegionName,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Replay dead letters: this, or --batch.")
+        bool, typer.Option("--dead-letters", help="Replay dead letters; must be given.")
     ] = False,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, max=MAX_BIGINT, metavar="SEQ", help="Read this one checkpoint again."),
-    ] = None,
+    batch: Annotated[int | None, typer.Option(hidden=True)] = None,  # refused, for one version
     reason: Reasons = None,
     since: Since = None,
     until: Until = None,
@@ -53,7 +49,7 @@ def replay(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Make rows of dead letters that can be decoded now, each once; or read one batch again.
+    """Make rows of dead letters that can be decoded now, each once.
 
     A dry run unless --apply is given: it decodes them as the pipeline file says now, and tells how
     many would become rows and why the others would not. The transform is not given them. It tells
@@ -69,33 +65,24 @@ def replay(
     replace a newer row; and where the pipeline file has other settings than the checkpoint: start a
     run with --accept-changes first. Records whose rows the target refused are in Kafka alone.
 
-    With --batch the spans of one checkpoint are read from Kafka anew, and its rows and dead letters
-    replaced under the same seq, in one commit; the dry run tells how many. It is refused unless
-    Kafka still holds every record, and exactly the rows are there that the ledger published.
-
     Exits with 16 (REFUSED) for these, 11 (TARGET_REFUSED) when the target refuses a row, 10
     (FENCED) or 15 (SUPERSEDED) when another open or reset took over: nothing was published then.
 
       tidemark replay flights --dead-letters
       tidemark replay flights --dead-letters --reason OUT_OF_RANGE --since 2026-01-31 --apply
-      tidemark replay flights --batch 17 --apply --why "the transform was wrong"
     """
-    if dead_letters == (batch is not None):
+    if not dead_letters and batch is None:
         raise NothingToReplay
-    if batch is not None and any((reason, since, until, partition, limit)):
-        raise BatchIsReplayedWhole
     meant = dead_letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
+    if batch is not None:
+        raise BatchesNotReplayed(region=pipeline.region, seq=batch)
     refuse_unknown_reasons(pipeline, meant)
     prepare_spark(pipeline)
     order, connections = order_of(why, apply=apply), connections_of(pipeline)
     with spinning("replaying" if apply else "looking at what a replay would read"):
-        report: AnyReplay
-        if batch is not None:
-            report = replay_batch(pipeline, connections, batch, order, started_spark)
-        else:
-            most = limit or pipeline.batch.max_records
-            report = replay_dead_letters(pipeline, connections, meant, most, order, started_spark)
+        most = limit or pipeline.bounds().max_records
+        report = replay_dead_letters(pipeline, connections, meant, most, order, started_spark)
     if output is ResultFormat.json:
         print_json(report)
         return
@@ -103,10 +90,10 @@ def replay(
         print_line(line)
 
 
-def _lines(report: AnyReplay) -> Iterator[str]:
+def _lines(report: ReplayReport) -> Iterator[str]:
     undone = ", nothing to replay" if report.is_empty else ", dry run"
     done = "" if report.applied else undone
-    yield f"region {report.region}: replay of {replayed(report)}{done}"
+    yield f"region {report.region}: replay of dead letters{done}"
     yield from replay_lines(report)
     if report.refused:
         yield "nothing was written, and --apply would be refused"

@@ -101,7 +101,7 @@ def reset(
         bool,
         typer.Option(
             "--accept-data-loss",
-            help="For a rewind: also remove rows whose records Kafka no longer has, or nobody"
+            help="For a rewind: also remove rows whose records Kafka no longer has, or no run"
             " reads any more.",
         ),
     ] = False,
@@ -109,44 +109,41 @@ def reset(
         bool,
         typer.Option(
             "--accept-resend",
-            help="For a rewind with an output topic: what was sent stays, and is sent again.",
+            help="For a rewind with an output topic: sent records stay, and are sent again.",
         ),
     ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Fence everyone, discard what is not published, set Kafka's offsets equal to the ledger's.
+    """Fence every process, discard unpublished batches, set Kafka's offsets equal to the ledger's.
 
-    A dry run unless --apply is given: it says exactly what would change and writes nothing. It is
-    unconditional: whoever works in the region is fenced and ends with FENCED (10). Safe to repeat,
-    and beside another reset. It clears the count of consecutive resets.
+    It is a dry run without --apply: it shows every change and writes nothing. It is unconditional:
+    a process that works in the region ends with FENCED (10). It may be repeated, and run beside
+    another reset. It clears the count of consecutive resets.
 
-    To the last checkpoint (the default) when a driver hangs, or max_consecutive_resets stops the
-    region: published rows stay, none is ever removed.
+    Reset to the last checkpoint (the default) when a driver hangs, or max_consecutive_resets stops
+    the region: published rows stay.
 
-    To anything older it is a rewind, for rows that must be made again, as after a wrong transform:
-    rows and dead letters published after that checkpoint ARE REMOVED, and the next run reads their
-    records again. --to SEQ goes to a checkpoint of `tidemark checkpoints`, --to a time to the
-    newest one that holds no record of that time or later, --to initial to before the first. The
-    batch that went wrong and all after it go together: checkpoints have an order, batches in
-    between can't be taken out.
+    A reset to an older place is a rewind, for rows that must be made again, as after a wrong
+    transform: rows and dead letters published after that checkpoint ARE REMOVED, and the next run
+    reads their records again. --to SEQ goes to a checkpoint of `tidemark checkpoints`, --to a time
+    to the newest checkpoint that holds no record of that time or later, --to initial to before the
+    first. All batches after the place go together.
 
-    A rewind sets Kafka's offsets first, so that Kafka is never ahead, then removes rows, dead
-    letters and checkpoints in one transaction. It refuses before it fences anyone, if there is no
-    such checkpoint, if Kafka no longer holds what would be read again, if the target does not hold
-    as many rows as the ledger published, or if the role may not delete. The margin says how many
-    offsets lie between Kafka's log start and the place, and "due in" when retention may delete the
-    oldest of these records: raise retention.ms if that is soon.
+    A rewind is refused before it fences any process, if there is no such checkpoint, if Kafka no
+    longer holds the records to read again, if the target does not hold as many rows as the ledger
+    published, or if the role may not delete. The margin is the number of offsets between Kafka's
+    log start and the place, and "due in" is the time until retention may delete the oldest of these
+    records: raise retention.ms if that is soon.
 
-    Records that would be read again are counted first where compaction may have taken some: that
-    reads them once. If some are gone, or of a topic that the pipeline no longer reads, the rewind
-    is refused; --accept-data-loss loses their rows.
-    If somebody deleted or inserted rows of the target, --accept-changes removes what is there.
-    Where rows are sent to an output topic, a rewind that takes batches back needs --accept-resend:
-    what was sent stays there.
+    If compaction may have taken records, the rewind first counts them, which reads them once. If
+    some are gone, or of a topic that the pipeline no longer reads, --accept-data-loss loses their
+    rows. If somebody deleted or inserted rows of the target, --accept-changes removes the present
+    rows. If rows were sent to an output topic, --accept-resend leaves them there and sends them
+    again.
 
-    Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for what can't be undone
+    Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for a refused rewind
     and for a region that never opened, 10 (FENCED) or 15 (SUPERSEDED) when another open or reset
     took over: nothing was removed then.
 

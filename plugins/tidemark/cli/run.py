@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.admin.run import TAKE_OVER
 from tidemark.admin.run import run as run_to_its_end
 from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Move, ResultFormat, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark, started_spark
 from tidemark.errors import TidemarkError
 from tidemark.model.facts import backlog
-from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS, ADOPT_GROUP
+from tidemark.model.overrides import (
+    ACCEPT_CHANGES,
+    ACCEPT_CORRUPT,
+    ACCEPT_DATA_LOSS,
+    ADOPT_GROUP,
+    TAKE_OVER,
+)
 from tidemark.model.plain import amount, plain
 from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
@@ -77,11 +82,13 @@ def _show_progress(ledger: "Ledger", region: str, move: Move) -> None:
 def run(
     pipeline: PipelineFile,
     max_records: Annotated[
-        int | None, typer.Option(min=1, help="Offsets in one batch; the file's by default.")
+        int | None, typer.Option(min=1, help="Offsets in one batch at most; the file's by default.")
     ] = None,
     max_bytes: Annotated[
         int | None,
-        typer.Option(min=1, help="Bytes of values in one batch, estimated from earlier batches."),
+        typer.Option(
+            min=1, help="Bytes of values in one batch at most, estimated from earlier batches."
+        ),
     ] = None,
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[
@@ -102,13 +109,13 @@ def run(
     accept_data_loss: Annotated[
         bool,
         typer.Option(
-            "--accept-data-loss", help="Go on although Kafka lost records that the ledger needs."
+            "--accept-data-loss", help="Continue although Kafka lost records that the ledger needs."
         ),
     ] = False,
     accept_changes: Annotated[
         bool,
         typer.Option(
-            "--accept-changes", help="Go on with settings that differ from the checkpoint's."
+            "--accept-changes", help="Continue with settings that differ from the checkpoint's."
         ),
     ] = False,
     accept_corrupt: Annotated[
@@ -123,14 +130,13 @@ def run(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Open, drain and close: all records that were there at the start, exactly once.
+    """Publish all records that Kafka holds now, exactly once: open, drain, close.
 
-    It stops at the ends of the log that it saw when it opened, or at a bound. If it fails or is
-    interrupted the merged checkpoint is restored, and the next run goes on from there.
+    The run stops at the ends of the log that it saw when it opened, or at a bound. If it fails or
+    is interrupted, the merged checkpoint is restored, and the next run continues from there.
 
-    --take-over, --adopt-group and each --accept-... lift one refusal (REFUSED); the error text
-    names it. What was accepted is kept in the ledger and printed as a remark, and holds for this
-    run alone; records that were lost stay lost.
+    --take-over, --adopt-group and each --accept-... lift one refusal (REFUSED); the error names the
+    option. The option holds for this run alone. The ledger keeps it, and a remark shows it.
 
     Exits with 0 only if the ledger says that the run is done.
 
@@ -168,7 +174,7 @@ def _run(
     bounds: dict[str, int],
     overrides: list[str],
 ) -> "Closed":
-    limits = replace(pipeline.batch.bounds(), **bounds)
+    limits = replace(pipeline.bounds(), **bounds)
     prepare_spark(pipeline)
     if ACCEPT_CHANGES in overrides:
         from tidemark.runs.fit import refuse_unfit  # Arrow takes half a second

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from tidemark.cli.asking import PATIENCE, status_of
-from tidemark.cli.errors import Terminated, tell
+from tidemark.cli.asking import statuses_of
+from tidemark.cli.errors import Terminated, tell, tell_no_pipelines
 from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import (
     Format,
@@ -35,6 +35,7 @@ from tidemark.views.status import ENDED, RegionStatus, TargetStatus, brief, tota
 from tidemark.views.verdict import Level, verdict_of
 
 if TYPE_CHECKING:
+    from tidemark.ledger.queries import Published
     from tidemark.settings.pipeline import Pipeline
     from tidemark.views.status import OutputStatus
 
@@ -50,29 +51,27 @@ def status(
     count: Annotated[
         bool, typer.Option("--count", help="Also count the target's rows (this scans the table).")
     ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the view until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option(min=0.2, max=3600, help="With --watch: seconds between two looks.")
+        float, typer.Option(min=0.2, max=3600, help="With --watch: seconds between two updates.")
     ] = 2.0,
     pipelines: PipelinesDir = DAGS,
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Show where a region stands, or, without REGION, one line for each.
+    """Show the state of a region, or, without REGION, one line for each.
 
-    First the verdict: red, unknown, behind, new, running or well, as the pages in Airflow tell it.
-    For each partition: the ledger's offset (the truth), Kafka's group offset (its mirror), the
-    end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read. For
-    the target: the rows that the ledger moved there and, with --count, those that are there. For
-    an output topic: the newest batch in it, and what is published and not sent yet.
+    It shows the verdict first: red, unknown, behind, new, running or well, as the pages in Airflow.
+    For each partition it shows the ledger's offset (the truth), Kafka's group offset (its mirror),
+    the end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read.
+    For the target it shows the rows that the ledger moved there and, with --count, the rows that
+    are there. For an output topic it shows the newest sent batch and the unsent batches.
 
-    Drift of Kafka is repaired by `tidemark mirror`. Drift of the target means that somebody else
-    writes or deletes there: `tidemark verify` names the rows. Exits with 1 if something could not
-    be asked.
+    `tidemark mirror` repairs drift of Kafka. Drift of the target means that somebody else writes
+    or deletes there: `tidemark verify` names the rows. Exits with 1 if Kafka or Postgres did not
+    answer.
 
-    --watch draws state, lag, throughput, members and batches anew every few seconds; into a pipe it
+    --watch redraws state, lag, throughput, members and batches every few seconds; into a pipe it
     writes a line for each region. Ctrl-C ends it, with 0.
 
       tidemark status
@@ -86,9 +85,8 @@ def status(
     faults: list[str] = []
     with spinning("reading the ledger and Kafka"):
         wanted = chosen_pipelines(region, pipelines, faults)
-        found = [status_of(pipeline, count=count) for pipeline in wanted]
-    for fault in faults:
-        tell(f"not a pipeline: {fault}", "yellow")
+        found = statuses_of(wanted, count=count)
+    tell_no_pipelines(faults)
     _print(found, output, is_one=region is not None)
     _tell_problems(found)
     if any(one.problem for one in found):
@@ -123,7 +121,7 @@ def _watch(
         raise WatchHasNoOutput
     wanted = chosen_pipelines(region, folder, [])
     try:
-        watch(wanted, lambda one: status_of(one, patience=PATIENCE), every)
+        watch(wanted, statuses_of, every)
     except KeyboardInterrupt as stop:
         if isinstance(stop, Terminated):
             raise
@@ -181,6 +179,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     if one.oldest_seq is not None:
         yield "restorable", f"from checkpoint {one.oldest_seq}" if one.oldest_seq else "all"
     yield "unpublished", one.unpublished_seq
+    yield "newest batch", _of_batch(one.newest) if one.newest else None
     yield "resets", f"{one.consecutive_resets} in a row" if one.consecutive_resets else None
     yield "run", one.run_id
     yield "reason", one.reason
@@ -215,6 +214,14 @@ def _of_output(output: "OutputStatus") -> str:
     return f"{output.topics.named}: sent up to batch {output.sent_seq}, {told}{withheld}"
 
 
+def _of_batch(newest: "Published") -> str:
+    size = f"{newest.records:,} records"
+    if newest.sized_by is None or newest.drain_seconds is None:
+        return size
+    times = f"drained in {newest.drain_seconds:.1f} s, published in {newest.publish_seconds:.1f} s"
+    return f"{size}, bound by {newest.sized_by.replace('_', ' ')}; {times}"
+
+
 def _of_target(target: TargetStatus) -> str:
     since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
     told = f"{target.table}, {amount(target.ledger, 'row')} by the ledger{since}"
@@ -230,7 +237,7 @@ PACE_SECONDS = 60.0
 MOST_PARTITIONS = 10
 """Of one region, those with the most lag."""
 
-Look = Callable[["Pipeline"], RegionStatus]
+Look = Callable[[Sequence["Pipeline"]], list[RegionStatus]]
 Show = Callable[[list["StatusView"]], None]
 
 
@@ -275,7 +282,7 @@ def watch(pipelines: "Sequence[Pipeline]", look: Look, every: float) -> NoReturn
     paces = {one.region: Pace() for one in pipelines}
     with _showing(every, alone=len(pipelines) == 1) as show:
         while True:
-            show([_seen(look(one), paces[one.region]) for one in pipelines])
+            show([_seen(one, paces[one.region]) for one in look(pipelines)])
             time.sleep(every)
 
 

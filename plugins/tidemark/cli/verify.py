@@ -40,16 +40,16 @@ def verify(
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Prove that the target holds what Kafka holds, each record once and no other.
+    """Prove that the target holds each record of Kafka once, and no other row.
 
-    The spans of each batch are read again through the same decode and transform, and compared with
-    its rows, its dead letters and the ledger's counts; small batches are read together. Over the
-    whole table: rows of no published batch, gaps and overlaps of spans. The transform must be
-    deterministic. Writes scratch tables only, which are gone at the end; runs may go on meanwhile.
+    It reads the spans of each batch again through the same decode and transform, and compares the
+    result with the batch's rows, its dead letters and the ledger's counts. Over the whole table it
+    finds rows of no published batch, and gaps and overlaps of spans. The transform must be
+    deterministic. It writes scratch tables only, and drops them. Runs may work meanwhile.
 
-    Exits with 1 and names the first differences if anything is lost, doubled, altered or foreign.
-    Batches that Kafka no longer holds whole are "not verifiable": they are named and counted, and
-    alone do not fail it. Where a target is gone or has no batch_seq, all batches are only counted.
+    Exits with 1 and names the first differences if rows are lost, doubled, altered or foreign.
+    Batches that Kafka no longer holds whole are "not verifiable": they are named and counted, but
+    alone never make it fail. If a target is gone or lacks batch_seq, all batches are only counted.
 
       tidemark verify flights
       tidemark verify flights --last 10 -o json

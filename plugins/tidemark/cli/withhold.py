@@ -28,15 +28,15 @@ def withhold(
 ) -> None:
     """Never send a published batch to the output topic: its consumers miss its rows.
 
-    The way out where a batch can't be sent: somebody deleted rows before they were sent, the output
-    of an upsert was taken out of the file for a while, a batch is too large for one transaction. If
-    the cause can be removed, remove it instead: the next mirror sends the batch.
+    Use it for a batch that can't be sent: somebody deleted its rows before, the output of an upsert
+    was taken out of the file for a while, or the batch is too large for one transaction. If you can
+    remove the cause, remove it instead: the next mirror sends the batch.
 
-    A dry run unless --apply is given. The rows stay in the target, `tidemark verify` proves them as
-    before. It fences everyone and discards what is not published, as a reset does, then sends the
-    batches that follow. It refuses a batch that was sent or rewound, and one with an unsent one
-    before it. It can't be taken back. If the batch after SEQ can't be sent either, the command ends
-    with that batch's error; SEQ is withheld all the same.
+    It is a dry run without --apply. The rows stay in the target, and `tidemark verify` proves them
+    as before. It fences every process and discards unpublished batches, as a reset does, then sends
+    the later batches. It refuses a batch that was sent or rewound, and a batch behind an unsent
+    one. It can't be taken back. If the batch after SEQ can't be sent either, the command ends with
+    that batch's error; SEQ is withheld nevertheless.
 
     Exits with 0 when the batch is withheld and the rest sent, 16 (REFUSED) for another batch, 15
     (SUPERSEDED) when another open or reset took over: nothing was withheld then.

@@ -1,6 +1,6 @@
 """Decoding: Kafka values into Arrow rows; what cannot be a row is rejected with its reason.
 
-Doors: formats, framing, infer, port, registry, registry_columns.
+Doors: formats, framing, infer, port, record_types, registry, registry_columns.
 
 It never raises over a value, opens no file that a value names, and asks nobody but the registry.
 """

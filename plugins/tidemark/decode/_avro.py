@@ -12,7 +12,7 @@ anything, so neither may make a schema unreadable.
 
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import floor, log10
@@ -154,13 +154,18 @@ class AvroDecoder:
         max_bytes: int = MAX_VALUE_BYTES,
         takes_null: bool = False,
         refuses_new: bool = False,
+        rows: Collection[str] = (),
+        refuses_deletion: bool = False,
     ) -> None:
+        """`rows` and `refuses_deletion`: see `Readers`."""
         self.schema = schema
         self._type = pa.struct(list(schema))
         self._registry = registry
         self._max_bytes = max_bytes
         self._takes_null = takes_null
         self._refuses_new = refuses_new
+        self._rows = rows
+        self._refuses_deletion = refuses_deletion
         self._plans = Plans(self._made)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -237,8 +242,15 @@ class AvroDecoder:
     def _made(self, schema_id: SchemaId) -> Plan:
         schema, named = parsed(self._registry.schema(schema_id))
         try:
-            read = Readers(named, refuses_new=self._refuses_new).datum(schema, self._type)
-            return Plan(read, columns(schema, named, self.schema))
+            readers = Readers(
+                named,
+                refuses_new=self._refuses_new,
+                rows=self._rows,
+                refuses_deletion=self._refuses_deletion,
+            )
+            read = readers.datum(schema, self._type)
+            fast = None if readers.looks_for_deletions else columns(schema, named, self.schema)
+            return Plan(read, fast)
         except Refusal:
             raise
         except Exception as error:  # a schema is what its writer pleases

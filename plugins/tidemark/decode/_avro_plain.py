@@ -15,6 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from tidemark.decode import _exact
+from tidemark.decode._connect import DELETED_AT
 from tidemark.decode._exact import Convert, same
 from tidemark.decode.port import Reason, Refusal
 
@@ -195,6 +196,8 @@ def plain(schema: Any, to: pa.DataType | None, where: str) -> Read:
     if schema["type"] == "null":
         return read
     convert = conversion(schema, to)
+    if where == DELETED_AT and schema["type"] == "string" and pa.types.is_boolean(to):
+        convert = _exact.flag
     if convert is None:
         logical = f" ({schema['logicalType']})" if "logicalType" in schema else ""
         raise other(where, f"{schema['type']}{logical} is not read as {to}")
@@ -222,10 +225,12 @@ def _enum(symbols: list[str], data: bytes, at: int) -> tuple[str, int]:
 
 def _converted(read: Read, convert: Convert, where: str) -> Read:
     def converted(data: bytes, at: int) -> tuple[Any, int]:
-        value, at = read(data, at)
         try:
+            value, at = read(data, at)
             return convert(value), at
         except Refusal as refusal:
+            if " - at `" in refusal.detail:
+                raise
             raise Refusal(refusal.reason, f"{refusal.detail} - at `{where}`") from None
 
     return converted

@@ -6,7 +6,7 @@ name billions of them. What is read is therefore bounded by the value's own size
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,9 @@ from tidemark.decode._avro_plain import (
     plain,
     text_at,
 )
+from tidemark.decode._connect import DELETED_AT, deletion
 from tidemark.decode._exact import text
+from tidemark.decode._no_field import no_declared_field
 from tidemark.decode.port import Reason, Refusal
 
 MAX_DEPTH = 64
@@ -49,10 +51,25 @@ class _Within:
 class Readers:
     """The readers of one writer's schema, as fastavro's parser gives it with all its names."""
 
-    def __init__(self, named: Mapping[str, Any], *, refuses_new: bool = False) -> None:
-        """`refuses_new`: a record with a field that is not declared is refused."""
+    def __init__(
+        self,
+        named: Mapping[str, Any],
+        *,
+        refuses_new: bool = False,
+        rows: Collection[str] = (),
+        refuses_deletion: bool = False,
+    ) -> None:
+        """`refuses_new`: a record with a field that is not declared is refused.
+
+        `rows`: so is a record at one of these places that has no declared field.
+        `refuses_deletion`: so is a value that says that its row was deleted, if that is not
+        declared.
+        """
         self._named = named
         self._refuses_new = refuses_new
+        self._rows = rows
+        self._refuses_deletion = refuses_deletion
+        self.looks_for_deletions = False
         self._open: dict[str, _Within] = {}
         self._nodes = 0
         self._depth = 0
@@ -118,17 +135,18 @@ class Readers:
         try:
             return self.reader(branch, to, where)
         except Refusal as refusal:
-            if refusal.reason is not Reason.OTHER_SCHEMA:
+            if refusal.reason not in (Reason.OTHER_SCHEMA, Reason.NO_DECLARED_FIELD):
                 raise
             return refusal
 
     def _or_refused(self, reader: Read | Refusal) -> Read:
         if not isinstance(reader, Refusal):
             return reader
-        detail = reader.detail
+        reason, detail = reader.reason, reader.detail
+        reason = Reason.WRONG_TYPE if reason is Reason.OTHER_SCHEMA else reason
 
         def refused(data: bytes, at: int) -> tuple[Any, int]:
-            raise Refusal(Reason.WRONG_TYPE, detail)
+            raise Refusal(reason, detail)
 
         return refused
 
@@ -165,10 +183,12 @@ class Readers:
         new = [one["name"] for one in schema["fields"] if one["name"] not in declared]
         if self._refuses_new and new and to is not None:
             raise Refusal(Reason.NEW_FIELD, f"{name} has {', '.join(new)}, not declared")
+        if where in self._rows and len(new) == len(schema["fields"]):
+            raise no_declared_field(name, new, declared)
         steps = []
         for one in schema["fields"]:
             inner = declared.get(one["name"])
-            read = self.reader(one["type"], inner, f"{where}.{one['name']}")
+            read = self._member(one["type"], inner, f"{where}.{one['name']}")
             steps.append((one["name"] if one["name"] in declared else None, read))
 
         def record(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -180,6 +200,27 @@ class Readers:
             return found, at
 
         return record
+
+    def _member(self, schema: Any, to: pa.DataType | None, where: str) -> Read:
+        if self._refuses_deletion and where == DELETED_AT and to is None:
+            return self._unless_deleted(schema)
+        return self.reader(schema, to, where)
+
+    def _unless_deleted(self, schema: Any) -> Read:
+        """Passes over what tells whether the row was deleted, unless it was."""
+        self.looks_for_deletions = True
+        found = [self._branch(schema, to, DELETED_AT) for to in (pa.string(), pa.bool_())]
+        read = next((one for one in found if not isinstance(one, Refusal)), None)
+        if read is None:
+            return self.reader(schema, None, DELETED_AT)
+
+        def unless_deleted(data: bytes, at: int) -> tuple[None, int]:
+            value, at = read(data, at)
+            if value in (True, "true"):
+                raise deletion()
+            return None, at
+
+        return unless_deleted
 
     def _array(self, items: Any, to: pa.DataType | None, where: str) -> Read:
         if to is not None and not pa.types.is_list(to):

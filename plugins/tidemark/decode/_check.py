@@ -3,84 +3,21 @@
 A value that passes is one strict JSON object and nothing else, of bounded size and depth, valid
 UTF-8, its declared fields of the declared kinds and ranges. Joined with others that passed it
 can therefore neither swallow a neighbour nor be swallowed.
-
-Arrow's reader must see no number that is not exactly a decimal(p,s): it lets values of too many
-digits overflow into wrong ones without an error. So each is checked in exact arithmetic before.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal, InvalidOperation
 from itertools import accumulate
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
+from tidemark.decode._amount import amount, check_amount, number
+from tidemark.decode._why import FLOAT32_END, of_malformed, of_unfit
 from tidemark.decode.port import Reason, Refusal
-
-WIRE = pa.decimal256(76, 38)
-"""What the reader reads: any decimal(p,s), in whatever digits it is written (12.340 is 12.34)."""
-
-_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_MAX_TEXT = 200
-"""Characters of a number, so that its digits cost nothing to count."""
-_EXPONENTS = range(-WIRE.precision, WIRE.scale + 1)
-_EXACT = Context(prec=2 * WIRE.precision)
-
-
-class Amount:
-    """Base of the types that stand for decimal(p,s) while a value is checked."""
-
-    precision: int
-    scale: int
-
-
-def amount(of: pa.DataType) -> type[Amount]:
-    """The type that stands for this decimal type."""
-    return type("Amount", (Amount,), {"precision": of.precision, "scale": of.scale})
-
-
-def number(text: str) -> Decimal:
-    """The number of a JSON text that has a point or an exponent.
-
-    Raises:
-        ValueError: no decimal(p,s) is written so, or Python has no such number.
-    """
-    try:
-        return Decimal(text if len(text) <= _MAX_TEXT else "")
-    except InvalidOperation:
-        raise ValueError("Number out of range of any decimal") from None
-
-
-def check_amount(kind: type, found: Any) -> Amount:
-    """An instance of `kind`, which says that what was found fits it.
-
-    Raises:
-        ValueError: it is no number, or not one of the type's.
-    """
-    name = f"decimal({kind.precision},{kind.scale})"  # type: ignore[attr-defined]
-    if isinstance(found, str):
-        if not _TEXT.fullmatch(found):
-            raise ValueError(f"Expected `{name}`, got another text")
-        found = number(found)
-    if type(found) not in (int, Decimal):
-        raise ValueError(f"Expected `{name}`, got `{type(found).__name__}`")
-    if not _fits(Decimal(found), kind):
-        raise ValueError(f"Number out of range of {name}")
-    return kind()  # type: ignore[no-any-return]
-
-
-def _fits(number: Decimal, kind: Any) -> bool:
-    _, digits, exponent = number.as_tuple()
-    if exponent not in _EXPONENTS or len(digits) > WIRE.precision:
-        return False
-    if number and number.adjusted() >= kind.precision - kind.scale:
-        return False
-    return number == number.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
-
 
 MAX_DEPTH = 64
 
@@ -88,9 +25,6 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 """Never reads a byte twice; a text that is cut off ends with the value."""
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
 _NUL_TEXT = b"\\u0000"
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_LIMIT = re.compile(r"Expected `\w+` [<>]|(Number|Integer value) out of range")
-_FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
 
 MOST_MEMBERS = 10_000_000
 """Members of all objects in a value's arrays: each takes some ten bytes, though none is written."""
@@ -119,9 +53,10 @@ class Check:
     def __init__(self, schema: pa.Schema, max_bytes: int, *, refuses_new: bool = False) -> None:
         self._max_bytes = max_bytes
         self._widest = max((_members(field.type) for field in schema), default=0)
-        self._decode = msgspec.json.Decoder(
-            _Kinds(refuses_new).struct(schema), float_hook=number, dec_hook=check_amount
-        ).decode
+        self._schema = schema
+        self._refuses_new = refuses_new
+        self._passing = _decoder(schema, refuses_new=False)
+        self._decode = _decoder(schema, refuses_new=True) if refuses_new else self._passing
         self.decode = self._bounded if self._widest else self._decode
         """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
         is_left = not refuses_new and all(map(_is_left_to_reader, schema.types))
@@ -150,7 +85,20 @@ class Check:
             return error
         if not value.strip(b" \t\r\n"):
             return Refusal(Reason.EMPTY_VALUE, "the value is empty or blank")
-        return self.hidden(value) or Refusal(_reason(error), str(error))
+        return self.hidden(value) or self._told(value, error)
+
+    def _told(self, value: bytes, error: Exception) -> Refusal:
+        """With the library's words, for a reason that stands in the value."""
+        if self._refuses_new:
+            try:
+                self._passing(value)
+            except CHECK_ERRORS as known:
+                error = known
+            else:
+                return Refusal(Reason.NEW_FIELD, str(error))
+        if isinstance(error, msgspec.ValidationError):
+            return Refusal(of_unfit(value, self._schema), str(error))
+        return Refusal(of_malformed(value, self._passing), str(error))
 
     def hidden(self, value: bytes) -> Refusal | None:
         """What `decode` does not see: size, encoding, depth, NUL."""
@@ -160,10 +108,9 @@ class Check:
             return Refusal(Reason.INVALID_UTF8, "the value is not valid UTF-8")
         if _is_deep(value):
             return Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
-        if _NUL_TEXT in value and self._has_nul(value):
-            return Refusal(
-                Reason.NUL_IN_TEXT, "a declared text holds U+0000, which Postgres can't store"
-            )
+        if _NUL_TEXT in value and (at := self._nul_at(value)):
+            fact = "a declared text holds U+0000, which Postgres can't store"
+            return Refusal(Reason.NUL_IN_TEXT, f"{fact} - at `{at}`")
         return None
 
     def blocks(self, documents: Sequence[bytes]) -> list[list[int]]:
@@ -196,13 +143,29 @@ class Check:
             found |= _rows_with(_NUL_TEXT, joined, values)
         return found
 
-    def _has_nul(self, value: bytes) -> bool:
-        """Whether a declared text holds NUL: the text of undeclared fields reaches nobody."""
+    def _nul_at(self, value: bytes) -> str | None:
+        """Where a declared text holds NUL: the text of undeclared fields reaches nobody."""
         try:
-            declared = msgspec.json.encode(self.decode(value), enc_hook=repr)
+            return _nul_at(self.decode(value), "$")
         except CHECK_ERRORS:
-            return False
-        return _NUL.search(declared) is not None
+            return None
+
+
+def _decoder(schema: pa.Schema, *, refuses_new: bool) -> Callable[[bytes], Any]:
+    kinds = _Kinds(refuses_new).struct(schema)
+    return msgspec.json.Decoder(kinds, float_hook=number, dec_hook=check_amount).decode
+
+
+def _nul_at(found: Any, at: str) -> str | None:
+    if isinstance(found, str):
+        return at if "\0" in found else None
+    within: Iterable[tuple[str, Any]] = ()
+    if isinstance(found, list):
+        within = ((f"{at}[...]", item) for item in found)
+    elif isinstance(found, msgspec.Struct):
+        names = zip(found.__struct_encode_fields__, found.__struct_fields__, strict=True)
+        within = ((f"{at}.{name}", getattr(found, own)) for name, own in names)
+    return next(filter(None, (_nul_at(one, place) for place, one in within)), None)
 
 
 def _members(of: pa.DataType, in_list: bool = False) -> int:
@@ -248,17 +211,6 @@ def _is_deep(value: bytes) -> bool:
     return any(depth > MAX_DEPTH for depth in accumulate(steps))
 
 
-def _reason(error: Exception) -> Reason:
-    text = str(error)
-    if isinstance(error, msgspec.ValidationError):
-        if text.startswith("Expected `object`"):
-            return Reason.NOT_AN_OBJECT
-        if text.startswith("Object contains unknown field"):
-            return Reason.NEW_FIELD
-        return Reason.OUT_OF_RANGE if _LIMIT.match(text) else Reason.WRONG_TYPE
-    return Reason.TRAILING_DATA if "trailing characters" in text else Reason.INVALID_JSON
-
-
 @dataclass(frozen=True, slots=True)
 class _Kinds:
     """What fields may hold: the kinds that Arrow's reader wants, within the types' ranges."""
@@ -292,7 +244,7 @@ def _scalar(of: pa.DataType) -> Any:
     if pa.types.is_decimal(of):
         return amount(of)
     if pa.types.is_float32(of):
-        return Annotated[float, msgspec.Meta(gt=-_FLOAT32_END, lt=_FLOAT32_END)]
+        return Annotated[float, msgspec.Meta(gt=-FLOAT32_END, lt=FLOAT32_END)]
     if pa.types.is_float64(of):
         return float
     return bytes if pa.types.is_binary(of) else str

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode import _check
+from tidemark.decode._amount import WIRE
 from tidemark.decode._exact import same
 from tidemark.decode.port import Reason, Refusal
 
@@ -27,7 +27,7 @@ _ZONED = r"^[0-9-]{10}[ T][0-9:]+(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
 _DAY_OF_UTC = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})Z$"
 _NO_PARTS = r"(\.[0-9]{6})0{1,3}(Z|[+-][0-9:]+)?$"
 _FINE = re.compile(r"[0-9-]{10}[ T][0-9:]+\.[0-9]{7}")
-_LONG_YEAR = re.compile(r"[+-]?[0-9]{5,}-")
+_OTHER_YEAR = re.compile(r"-[0-9]{4,}-|[+-]?[0-9]{5,}-|.* BC$", re.IGNORECASE | re.DOTALL)
 INSTANT = pa.timestamp("us", "UTC")
 _YEARS_1_TO_9999 = {
     pa.date32(): (date.min, date.max),
@@ -62,7 +62,7 @@ def _wire(of: pa.DataType) -> pa.DataType:
     if pa.types.is_list(of):
         return pa.list_(_wire(of.value_type))
     if pa.types.is_decimal(of):
-        return _check.WIRE
+        return WIRE
     return pa.string() if pa.types.is_binary(of) or _is_time(of) else of
 
 
@@ -77,11 +77,14 @@ def _column(array: pa.Array, field: pa.Field, bad: dict[int, Refusal]) -> pa.Arr
 
 
 def _nested(array: pa.Array, of: pa.Field, bad: dict[int, Refusal], rows_of: Rows) -> pa.Array:
-    """The column, or a part of it; `rows_of` tells in which rows its elements are."""
+    """The column, or a part of it; `rows_of` tells in which rows its elements are.
+
+    The name of `of` is the path to it, as msgspec writes paths.
+    """
     to = of.type
     if pa.types.is_struct(to):
         members = [
-            _nested(array.field(i), member.with_name(of.name), bad, rows_of)
+            _nested(array.field(i), member.with_name(f"{of.name}.{member.name}"), bad, rows_of)
             for i, member in enumerate(to)
         ]
         return pa.StructArray.from_arrays(members, fields=list(to), mask=array.is_null())
@@ -91,7 +94,8 @@ def _nested(array: pa.Array, of: pa.Field, bad: dict[int, Refusal], rows_of: Row
             begins = array.offsets.to_pylist()
             return rows_of([bisect_right(begins, item) - 1 for item in items])
 
-        items = _nested(array.values, pa.field(of.name, to.value_type), bad, rows_of_items)
+        item = pa.field(f"{of.name}[...]", to.value_type)
+        items = _nested(array.values, item, bad, rows_of_items)
         return pa.ListArray.from_arrays(array.offsets, items, type=to, mask=array.is_null())
     return _judged(array, of, bad, rows_of)
 
@@ -115,8 +119,9 @@ def _lost(array: pa.Array, converted: pa.Array) -> list[int]:
 
 
 def _unreadable(text: str, of: pa.Field) -> Refusal:
-    is_beyond = _LONG_YEAR.match(text) or _FINE.match(text)
-    reason = Reason.OUT_OF_RANGE if is_beyond else Reason.WRONG_TYPE
+    if _OTHER_YEAR.match(text):
+        return _out_of_range(of.name)
+    reason = Reason.OUT_OF_RANGE if _FINE.match(text) else Reason.WRONG_TYPE
     return Refusal(reason, f"{text[:50]!r} is no {of.type} - at `$.{of.name}`")
 
 

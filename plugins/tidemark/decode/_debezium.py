@@ -17,7 +17,8 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode.port import Decoded, Decoder, Reason, Refusal, Rejected
+from tidemark.decode._old_key import are_changed, in_front, refusals_of
+from tidemark.decode.port import Decoded, Decoder, OldKey, Reason, Refusal, refusing
 from tidemark.settings.decode import SOURCE_PREFIX
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -121,12 +122,7 @@ class UnavailableDecoder:
         found = self._placeholder.split_placeholders(decoded.rows.columns, self.schema)
         rows = pa.RecordBatch.from_arrays([column for column, _ in found], schema=self.schema)
         refused = refusals(self.schema.names, [mask for _, mask in found])
-        good = pa.array([row not in refused for row in range(len(rows))], pa.bool_())
-        return Decoded(
-            rows.filter(good),
-            decoded.kept.filter(good),
-            with_refused(decoded.rejected, decoded.kept.to_pylist(), refused),
-        )
+        return refusing(Decoded(rows, decoded.kept, decoded.rejected), refused)
 
 
 def refusals(names: Sequence[str], masks: Sequence[pa.Array]) -> dict[int, Refusal]:
@@ -136,14 +132,6 @@ def refusals(names: Sequence[str], masks: Sequence[pa.Array]) -> dict[int, Refus
         for row in pc.indices_nonzero(mask).to_pylist():
             found.setdefault(row, _refusal(name))
     return found
-
-
-def with_refused(
-    rejected: Sequence[Rejected], kept: Sequence[int], refused: dict[int, Refusal]
-) -> list[Rejected]:
-    """Those rejected before and these, in order; `kept` are the indices of the rows."""
-    more = [refusal.of(kept[row]) for row, refusal in refused.items()]
-    return sorted([*rejected, *more], key=lambda one: one.index)
 
 
 def _refusal(name: str) -> Refusal:
@@ -173,17 +161,21 @@ def _like(column: pa.Array, may_be: pa.Array, test: Callable[[list[Any]], bool])
 DELETED = "deleted"
 """The column that tells that an event deletes its row."""
 
+ROWS = tuple(f"$.{at}{row}" for at in ("", "payload.") for row in ("after", "before"))
+"""Where a row stands in an event."""
+
 _NUMBERS = dict.fromkeys(("lsn", "pos", "row", "ts_ms"), pa.int64())
 """Of what the source says; the rest is text."""
-_DELETE = "d"
-_CHANGES = ("c", "r", "u", _DELETE)
+DELETE = "d"
+_CHANGES = ("c", "r", "u", DELETE)
 
 
 class DebeziumDecoder:
     """The declared columns of the changed row, and DELETED; another decoder reads the event.
 
     Then what of its `source` is asked for. A row with a value that the event does not tell is
-    refused; of a row that is deleted such a value is null.
+    refused; of a row that is deleted such a value is null. An update that changes a key gives the
+    row before it, too, as a deletion in front of the row after it: see `OldKey`.
     """
 
     def __init__(
@@ -192,12 +184,14 @@ class DebeziumDecoder:
         decoder_of: Callable[[pa.Schema], Decoder],
         source: Sequence[str] = (),
         placeholder: Unavailable | None = None,
+        old_key: OldKey | None = None,
     ) -> None:
         told = [pa.field(name, _NUMBERS.get(name, pa.string())) for name in source]
         named = [one.with_name(f"{SOURCE_PREFIX}{one.name}") for one in told]
         self.schema = pa.schema([*declared, pa.field(DELETED, pa.bool_()), *named])
         self._declared = declared
         self._placeholder = placeholder or Unavailable()
+        self._old_key = old_key
         row = pa.struct(self._placeholder.wire(declared))
         event = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
         event += [pa.field("source", pa.struct(told))] if told else []
@@ -212,7 +206,7 @@ class DebeziumDecoder:
         kept = found.kept.to_pylist()
         is_bare = pa.array([values[index] is None for index in kept], pa.bool_())
         before, after, op, *source = _event(found.rows)
-        deleted = pc.or_(pc.fill_null(pc.equal(op, _DELETE), False), is_bare)
+        deleted = pc.or_(pc.fill_null(pc.equal(op, DELETE), False), is_bare)
         row = pc.if_else(deleted, before, after)
         is_change = pc.and_(pc.is_in(op, pa.array(_CHANGES)), row.is_valid())
         is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
@@ -221,17 +215,44 @@ class DebeziumDecoder:
         refused = _refused(op, good) | refusals(
             self._declared.names, [pc.and_(pc.and_not(mask, deleted), good) for _, mask in told]
         )
-        rows = pa.RecordBatch.from_arrays(
-            [
-                *(pc.if_else(mask, pa.scalar(None, column.type), column) for column, mask in told),
-                deleted,
-                *(column for one in source for column in one.flatten()),
-            ],
-            schema=self.schema,
+        of_source = [column for one in source for column in one.flatten()]
+        rows = self._rows(told, deleted, of_source)
+        old, at = rows.slice(0, 0), list[int]()
+        if self._old_key is not None:
+            may_be = pc.and_not(pc.and_(before.is_valid(), good), deleted)
+            old, at, unknown = self._old_rows(self._old_key, before, rows, may_be)
+            refused = unknown | refused
+        good_ones = refusing(Decoded(rows, found.kept, found.rejected), refused)
+        if not at:
+            return good_ones
+        taken, came_from = in_front(at, rows.num_rows, refused)
+        both = pa.concat_batches([rows, old]).take(taken)
+        return Decoded(both, found.kept.take(came_from), good_ones.rejected)
+
+    def _rows(
+        self, told: Sequence[tuple[pa.Array, pa.Array]], deleted: pa.Array, source: list[pa.Array]
+    ) -> pa.RecordBatch:
+        """The rows of these columns, null where a mask says that a value was not sent."""
+        values = [pc.if_else(mask, pa.scalar(None, column.type), column) for column, mask in told]
+        return pa.RecordBatch.from_arrays([*values, deleted, *source], schema=self.schema)
+
+    def _old_rows(
+        self, wanted: OldKey, before: pa.Array, rows: pa.RecordBatch, may_be: pa.Array
+    ) -> tuple[pa.RecordBatch, list[int], dict[int, Refusal]]:
+        """The rows that updates replace, before which rows they stand, and what is refused."""
+        at = pc.indices_nonzero(may_be)
+        told = self._placeholder.split_placeholders(before.take(at).flatten(), self._declared)
+        after = rows.take(at)
+        deleted = pa.array([True] * len(at), pa.bool_())
+        old = self._rows(told, deleted, after.columns[len(told) + 1 :])
+        changed, places = are_changed(wanted, old, after), at.to_pylist()
+        refused = dict(refusals_of(wanted, old, changed))
+        moved = [row for row in changed if row not in refused]
+        return (
+            old.take(pa.array(moved, pa.int64())),
+            [places[row] for row in moved],
+            {places[row]: refusal for row, refusal in refused.items()},
         )
-        good = pa.array([row not in refused for row in range(len(kept))], pa.bool_())
-        rejected = with_refused(found.rejected, kept, refused)
-        return Decoded(rows.filter(good), found.kept.filter(good), rejected)
 
 
 def _event(rows: pa.RecordBatch) -> list[pa.Array]:

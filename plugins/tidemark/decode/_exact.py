@@ -20,6 +20,7 @@ _MICROSECONDS = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
 _MAX_UNSCALED = 128
 """Bytes of a decimal's unscaled number."""
 SCALES = range(1000)
+_FLAGS = {"true": True, "false": False}
 _EXACT = Context(prec=2000)
 
 
@@ -92,6 +93,13 @@ def text(value: str) -> str:
             Reason.NUL_IN_TEXT, "a declared text holds U+0000, which Postgres can't store"
         )
     return value
+
+
+def flag(value: str) -> bool:
+    """What Debezium writes as a text where it flattens an event."""
+    if value not in _FLAGS:
+        raise Refusal(Reason.WRONG_TYPE, "a text is neither true nor false")
+    return _FLAGS[value]
 
 
 def utf8(value: bytes) -> str:

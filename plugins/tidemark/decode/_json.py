@@ -3,15 +3,13 @@
 Arrow's own reader reads all values at once, if each of them is one JSON object by itself. Where it
 takes them all, they are the rows. Else each value is checked by itself, for all that makes it no
 row, and those that pass are read together. If the reader refuses these, suspects are read alone and
-the refused among them left out; without any the block is split until the refused stand alone. What
-Arrow says of a block is a hint alone: a value that stands alone is read by the same code, and a
-record's fate and value are the same alone and in any company.
+the refused among them left out; without any the block is split until the refused stand alone. A
+value that stands alone is read by the same code, so a record's fate and value are the same alone
+and in any company.
 """
 
-import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
 from operator import attrgetter, length_hint
 from typing import cast
 
@@ -21,51 +19,34 @@ from pyarrow import json as arrow_json
 
 from tidemark.decode._check import CHECK_ERRORS, Check
 from tidemark.decode._columns import convert, wire_schema
+from tidemark.decode._why import HUGE, of_unread
 from tidemark.decode.port import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
 
-_ROW = re.compile(r" in row (\d+)$")
-_TWICE = re.compile(r"Column\(.*/(.*)\) was specified twice")
-_HUGE = r"[eE]\+?[0-9]{3}"
 
+def suspects(documents: list[bytes], names: Counter[bytes], most: int) -> list[int]:
+    """Rows that look like what the reader refuses: a hint that spares many readings.
 
-def of_reader(text: str) -> Refusal:
-    """The refusal of a block, from what the reader says."""
-    if _TWICE.search(text):
-        return Refusal(Reason.DUPLICATE_KEY, text)
-    return Refusal(Reason.OUT_OF_RANGE if "too big" in text else Reason.WRONG_TYPE, text)
-
-
-def alone(refusal: Refusal) -> Refusal:
-    """The refusal of a value that stood alone: it says nothing of rows."""
-    refusal.detail = _ROW.sub("", refusal.detail)
-    return refusal
-
-
-def suspects(documents: list[bytes], refusal: Refusal) -> list[int]:
-    """Which rows look like what the block is refused for: a hint that spares many readings."""
-    if found := _TWICE.search(refusal.detail):
-        key = f'"{found[1]}"'.encode()
-        return [row for row, document in enumerate(documents) if document.count(key) > 1]
-    if refusal.reason is Reason.OUT_OF_RANGE:
-        huge = pc.match_substring_regex(pa.array(documents, pa.binary()), _HUGE)
-        return pc.indices_nonzero(huge).to_pylist()  # type: ignore[no-any-return]
-    return []
-
-
-def parts(rows: list[int], refusal: Refusal, refused: Collection[int]) -> list[list[int]]:
-    """The rows but the refused, cut around the one that the refusal names, or in halves.
-
-    Where none could be left out, both: however many are refused, none is read too often. The last
-    part first.
+    What more than `most` rows have is no sign of that.
     """
-    found = _ROW.search(refusal.detail)
-    mark = int(found[1]) if found else len(rows)
-    cuts = {mark, mark + 1} if mark < len(rows) else {len(rows) // 2}
-    if not refused:
-        cuts.add((max(cuts) + len(rows)) // 2)
-    edges = sorted({0, len(rows)} | cuts, reverse=True)
-    cut = ([row for row in rows[low:high] if row not in refused] for high, low in pairwise(edges))
-    return [part for part in cut if part]
+    huge = pc.match_substring_regex(pa.array(documents, pa.binary()), HUGE)
+    signs = [pc.indices_nonzero(huge).to_pylist()]
+    colons = [document.count(b":") for document in documents]
+    usual = Counter(colons).most_common(1)[0][0]
+    rich = [row for row, count in enumerate(colons) if count > usual]
+    for name, times in names.items():
+        signs.append([row for row in rich if documents[row].count(name) > times])
+    return sorted({row for rows in signs if len(rows) <= most for row in rows})
+
+
+def parts(rows: list[int], refused: Collection[int]) -> list[list[int]]:
+    """The rows but the refused, in halves: in quarters where none could be left out.
+
+    However many are refused, none is read too often. The last part first.
+    """
+    step = -(-len(rows) // (2 if refused else 4))
+    cut = [rows[low : low + step] for low in range(0, len(rows), step)]
+    left = ([row for row in part if row not in refused] for part in reversed(cut))
+    return [part for part in left if part]
 
 
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
@@ -96,6 +77,7 @@ class JsonDecoder:
         self.schema = schema
         self._takes_null = takes_null
         self._check = Check(schema, max_bytes, refuses_new=refuses_new)
+        self._names = Counter(f'"{name}"'.encode() for name in _names(schema))
         self._options = arrow_json.ParseOptions(
             explicit_schema=wire_schema(schema), unexpected_field_behavior="ignore"
         )
@@ -169,27 +151,27 @@ class JsonDecoder:
                 batch, bad = self._parse(block, _lines(block))
             except Refusal as refusal:
                 if len(rows) == 1:
-                    rejected.append(alone(refusal).of(indices[rows[0]]))
+                    rejected.append(of_unread(block[0], self.schema, refusal).of(indices[rows[0]]))
                     continue
-                refused = self._refused_alone(rows, documents, refusal)
+                refused = self._refused_alone(rows, documents)
                 rejected += [one.of(indices[row]) for row, one in refused.items()]
-                todo += parts(rows, refusal, refused)
+                todo += parts(rows, refused)
             else:
                 rejected += [refusal.of(indices[rows[row]]) for row, refusal in bad.items()]
                 yield _without(batch, bad)
 
-    def _refused_alone(
-        self, rows: list[int], documents: list[bytes], refusal: Refusal
-    ) -> dict[int, Refusal]:
+    def _refused_alone(self, rows: list[int], documents: list[bytes]) -> dict[int, Refusal]:
         """Which of a refused block's suspects are refused alone too, if suspects are few."""
-        suspected = suspects([documents[row] for row in rows], refusal)
         found: dict[int, Refusal] = {}
-        for at in suspected if len(suspected) * _FEW <= len(rows) else ():
+        if not (most := len(rows) // _FEW):
+            return found
+        suspected = suspects([documents[row] for row in rows], self._names, most)
+        for at in suspected if len(suspected) <= most else ():
             document = documents[rows[at]]
             try:
                 self._table([document], _lines([document]))
             except Refusal as one:
-                found[rows[at]] = alone(one)
+                found[rows[at]] = of_unread(document, self.schema, one)
         return found
 
     def _parse(
@@ -210,7 +192,7 @@ class JsonDecoder:
                 parse_options=self._options,
             )
         except pa.ArrowInvalid as error:
-            raise of_reader(str(error)) from error
+            raise Refusal(Reason.WRONG_TYPE, str(error)) from error
         if len(table) != len(documents):
             raise Refusal(Reason.INVALID_JSON, f"{len(table)} rows from {len(documents)} values")
         return table
@@ -220,6 +202,14 @@ def _decoded(rows: pa.RecordBatch, count: int, rejected: list[Rejected]) -> Deco
     """The rows of all of `count` values but the rejected, which may be in any order."""
     kept = pa.array(_others(range(count), rejected), pa.int64())
     return Decoded(rows, kept, sorted(rejected, key=attrgetter("index")))
+
+
+def _names(of: pa.Schema | pa.StructType) -> Iterator[str]:
+    """Of the fields that are there once in a value."""
+    for field in of:
+        yield field.name
+        if pa.types.is_struct(field.type):
+            yield from _names(field.type)
 
 
 def _lines(documents: Sequence[bytes]) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from tidemark.decode.errors import RegistryFailed, RegistryGaveNoSchema
 from tidemark.decode.port import Reason, Refusal
 
 Key = TypeVar("Key", bound=Hashable)
@@ -16,6 +17,9 @@ MOST_PLANS = 1000
 MOST_UNKNOWN = 64
 """Stop asking the registry in a block after this many schemas that it does not know: each costs a
 request."""
+
+MOST_LATER = 3
+"""That many failures of the registry in a block may be about single schemas."""
 
 _NOT_ASKED = (
     f"not looked up: the registry did not know {MOST_UNKNOWN} other schemas in this block of"
@@ -62,10 +66,24 @@ class Plans(Generic[Key, Plan]):
         return found
 
     def look_for(self, keys: Iterable[Key]) -> None:
-        """Look these up first: then junk before them in a block can't use up the bound."""
+        """Look these up first: then junk before them in a block can't use up the bound.
+
+        What the registry fails for is looked up last: it may answer well about the others.
+        """
+        later: list[Key] = []
         for key in keys:
-            with suppress(Refusal):
-                self.of(key)
+            try:
+                self._look(key)
+            except (RegistryFailed, RegistryGaveNoSchema):
+                if len(later) == MOST_LATER:
+                    raise
+                later.append(key)
+        for key in later:
+            self._look(key)
+
+    def _look(self, key: Key) -> None:
+        with suppress(Refusal):
+            self.of(key)
 
     def _kept(self, key: Key) -> Plan | Refusal:
         if key not in self._found:

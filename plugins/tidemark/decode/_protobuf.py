@@ -1,5 +1,8 @@
 """ProtobufDecoder: messages of Protobuf into the declared columns.
 
+What becomes of a value is what reading it by itself makes of it. Many of one type are read
+together, column by column, where that is the same.
+
 Which message a value is stands in front of it: the id of its writer's schema, and a place in that.
 Or every value is the one message that a file of descriptors names.
 
@@ -7,13 +10,16 @@ A message is weighed by its bytes before it is parsed. The library makes room fo
 message, though it has two bytes: of a type of a hundred fields that is eight hundred bytes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, compress, groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from tidemark.decode._connect import deletion
 from tidemark.decode._plans import MOST_UNKNOWN, Plans
+from tidemark.decode._protobuf_columns import columns as fast_way
 from tidemark.decode._protobuf_reader import FieldReader, Read
 from tidemark.decode._protobuf_schema import MessageSchema, message_of_set, parts, path_of
 from tidemark.decode.errors import DescriptorUnfit
@@ -28,6 +34,7 @@ from tidemark.decode.port import (
     within,
 )
 from tidemark.decode.registry import Registry, flattened
+from tidemark.settings.decode import DELETED_FIELD
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -106,16 +113,42 @@ def _weight(data: bytes, kind: _Kind, most: int) -> int:
     return found
 
 
-_NO_MEMORY = "Arena alloc failed"
+_NO_MEMORY = "Arena alloc failed"  # nothing else tells it from bytes that are no message
+
+
+FEW = 200
+"""Fewer messages of a kind are read one by one: that is as fast then."""
+PIECE_BYTES = 4 << 20
+"""About so many bytes of values are read together: that takes some ten times their memory."""
+PARSED_BYTES = 256 << 10
+"""About so many bytes of values are messages at a time: that takes a hundred times more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of values, the indices of these, and why others are none."""
+
+    batch: pa.RecordBatch
+    kept: list[int]
+    refused: dict[int, Refusal]
 
 
 class Messages:
     """The values of one message, read as the declared columns."""
 
     def __init__(
-        self, message: "type[Message]", schema: pa.Schema, *, refuses_new: bool = False
+        self,
+        message: "type[Message]",
+        schema: pa.Schema,
+        *,
+        refuses_new: bool = False,
+        rows: Collection[str] = (),
+        refuses_deletion: bool = False,
     ) -> None:
-        """Find out how.
+        """Find out how; `rows`: at these places a message must have one of the declared fields.
+
+        `refuses_deletion`: a value that says that its row was deleted is refused, if that is not
+        declared.
 
         Raises:
             Refusal: a field can't be read as declared; or one is not declared, if that matters.
@@ -126,11 +159,38 @@ class Messages:
         self._schema = schema
         self._errors = (DecodeError, ValueError)
         self._parse: Callable[[bytes], Message] = message.FromString
-        reading = FieldReader(message.HasField, refuses_new=refuses_new)
+        reading = FieldReader(message.HasField, refuses_new=refuses_new, rows=rows)
         self._refuse_heavy = bounded(descriptor)
-        self._check = reading.sound(descriptor, schema.names)
+        self._check = reading.sound(descriptor, schema.names, "$")
+        is_untold = refuses_deletion and DELETED_FIELD not in schema.names
+        self._tells_deletion = is_untold and DELETED_FIELD in descriptor.fields_by_name
         self._is_whole = message.IsInitialized if _requires(descriptor) else None
         self._reads = [reading.field(descriptor, one.name, one.type) for one in schema]
+        is_simple = not self._tells_deletion and self._is_whole is None
+        self._columns = fast_way(descriptor, schema) if is_simple else None
+
+    def rows(self, bodies: dict[int, bytes]) -> "Iterator[Rows]":
+        """The rows of these values, in pieces: many at once, and one by one where it takes that."""
+        if self._columns and len(bodies) >= FEW:
+            batch, good = self._columns.rows([*bodies.values()])
+            yield Rows(batch, [*compress(bodies, good)], {})
+            bodies = dict(compress(bodies.items(), ~good))
+        ends = accumulate(map(len, bodies.values()))
+        for _, piece in groupby(bodies.items(), lambda _: next(ends) // PARSED_BYTES):
+            yield self._one_by_one(dict(piece))
+
+    def _one_by_one(self, bodies: dict[int, bytes]) -> "Rows":
+        refused: dict[int, Refusal] = {}
+        messages: dict[int, Message] = {}
+        for index, body in bodies.items():
+            try:
+                messages[index] = self.parsed(body)
+            except Refusal as refusal:
+                refused[index] = refusal
+        indices = [*messages]
+        batch, unfit = self._rows([*messages.values()])
+        refused |= {indices[at]: refusal for at, refusal in unfit.items()}
+        return Rows(batch, [index for index in indices if index not in refused], refused)
 
     def parsed(self, body: bytes) -> "Message":
         """The message.
@@ -149,9 +209,11 @@ class Messages:
         if self._is_whole and not self._is_whole(found):
             raise Refusal(Reason.INVALID_PROTOBUF, "a required field is missing")
         self._check(found)
+        if self._tells_deletion and getattr(found, DELETED_FIELD) in (True, "true"):
+            raise deletion()
         return found
 
-    def rows(self, messages: "Sequence[Message]") -> tuple[pa.RecordBatch, dict[int, Refusal]]:
+    def _rows(self, messages: "Sequence[Message]") -> tuple[pa.RecordBatch, dict[int, Refusal]]:
         """A row of each message, and why some are none: these are left out."""
         refused: dict[int, Refusal] = {}
         columns = [_column(read, messages, refused) for read in self._reads]
@@ -234,6 +296,7 @@ class Registered:
         self._name = name
         self._schemas = Plans(self._parsed, most=MOST_SCHEMAS)
         self._plans = Plans(self._made, most_unknown=None)  # these ask nobody by themselves
+        self._last: tuple[bytes, Messages] | None = None
 
     def look_for(self, values: Sequence[bytes | None]) -> None:
         """The schemas that most of them name are asked for first."""
@@ -247,9 +310,13 @@ class Registered:
                 can be read as declared.
             Unreachable: the registry does not answer.
         """
+        if self._last and value.startswith(self._last[0]):  # most have what the one before has
+            return self._last[1], len(self._last[0])
         schema_id, at = unframed(value)
         path, at = message_path(value, at)
-        return self._plans.of(MessageId(schema_id, path)), at
+        found = self._plans.of(MessageId(schema_id, path))
+        self._last = value[:at], found
+        return found, at
 
     def forget_unknown(self) -> None:
         """A schema that was not known may be registered now."""
@@ -314,10 +381,6 @@ class DescribedMessage:
         """Nothing is unknown."""
 
 
-PIECE_BYTES = 256 << 10
-"""About so many bytes of values are messages at a time: that takes a hundred times more."""
-
-
 class ProtobufDecoder:
     """Reads messages into the columns of `schema`.
 
@@ -344,7 +407,7 @@ class ProtobufDecoder:
             Unreachable: the registry does not answer.
         """
         self._kinds.look_for(values)
-        found: dict[Messages, dict[int, Message]] = {}
+        found: dict[Messages, dict[int, bytes]] = {}
         empty: list[int] = []
         rejected: list[Rejected] = []
         batches: list[pa.RecordBatch] = []
@@ -354,16 +417,16 @@ class ProtobufDecoder:
             size += len(value or b"")
             if size > PIECE_BYTES:
                 self._read(found, batches, kept, rejected)
-                found, size = {}, 0
+                found, size = {}, len(value or b"")
             if value is None and self._takes_null:
                 empty.append(index)
                 continue
             try:
-                kind, message = self._message(value)
+                kind, body = self._body(value)
             except Refusal as refusal:
                 rejected.append(refusal.of(index))
             else:
-                found.setdefault(kind, {})[index] = message
+                found.setdefault(kind, {})[index] = body
         self._kinds.forget_unknown()  # asked once a block
         self._read(found, batches, kept, rejected)
         nulls = [pa.nulls(len(empty), one.type) for one in self.schema]
@@ -372,22 +435,21 @@ class ProtobufDecoder:
         rejected.sort(key=lambda one: one.index)
         return Decoded(in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
 
-    def _message(self, value: bytes | None) -> "tuple[Messages, Message]":
+    def _body(self, value: bytes | None) -> tuple[Messages, bytes]:
         value = within(value, self._max_bytes, may_be_empty=self._kinds.may_be_empty)
         kind, at = self._kinds.of(value)
-        return kind, kind.parsed(value[at:])
+        return kind, value[at:]
 
     def _read(
         self,
-        found: "dict[Messages, dict[int, Message]]",
+        found: dict[Messages, dict[int, bytes]],
         batches: list[pa.RecordBatch],
         kept: list[int],
         rejected: list[Rejected],
     ) -> None:
         """Rows of these messages, and their indices; or why they are none."""
-        for kind, messages in found.items():
-            indices = list(messages)
-            batch, refused = kind.rows(list(messages.values()))
-            batches.append(batch)
-            kept += [index for at, index in enumerate(indices) if at not in refused]
-            rejected += [refusal.of(indices[at]) for at, refusal in refused.items()]
+        for kind, bodies in found.items():
+            for rows in kind.rows(bodies):
+                batches.append(rows.batch)
+                kept += rows.kept
+                rejected += [refusal.of(index) for index, refusal in rows.refused.items()]

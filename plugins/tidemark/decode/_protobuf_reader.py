@@ -5,7 +5,7 @@ as another type counts as unknown there, and would be null or zero.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 from operator import attrgetter
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemark.decode import _exact
+from tidemark.decode._connect import DELETED_AT
 from tidemark.decode._exact import Convert, same
+from tidemark.decode._no_field import no_declared_field
 from tidemark.decode._protobuf_schema import WRAPPERS, is_builtin
 from tidemark.decode.port import Reason, Refusal
 
@@ -194,10 +196,14 @@ Has = Callable[["Message", str], bool]
 class FieldReader:
     """How fields of messages are read."""
 
-    def __init__(self, has: Has, *, refuses_new: bool = False) -> None:
-        """`refuses_new`: a message with a field that is not declared is refused."""
+    def __init__(self, has: Has, *, refuses_new: bool = False, rows: Collection[str] = ()) -> None:
+        """`refuses_new`: a message with a field that is not declared is refused.
+
+        `rows`: so is a message at one of these places that has no declared field.
+        """
         self._has = has
         self._refuses_new = refuses_new
+        self._rows = rows
 
     def field(self, message: "Descriptor", name: str, to: pa.DataType, where: str = "$") -> Read:
         """Reads a field into the declared type; one that the writer does not have is null.
@@ -217,13 +223,16 @@ class FieldReader:
             return _each(name, self._value(field, to.value_type, f"{where}[]"))
         return _single(field, self._value(field, to, where), self._has)
 
-    def sound(self, message: "Descriptor", declared: Sequence[str] | None) -> Convert:
+    def sound(
+        self, message: "Descriptor", declared: Sequence[str] | None, where: str = ""
+    ) -> Convert:
         """Returns a message whose known fields are of their types.
 
-        A value that an enum of proto2 does not name counts as a field of another type.
+        A value that an enum of proto2 does not name counts as a field of another type. Where rows
+        stand, a message of nothing but fields that it does not know is another one.
 
         Raises:
-            Refusal: the message has fields that are not declared, if that matters.
+            Refusal: the message has fields that are not declared, or none that is, if that matters.
         """
         from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -235,6 +244,10 @@ class FieldReader:
                 Reason.NEW_FIELD, f"{message.full_name} has {', '.join(new)}, not declared"
             )
 
+        is_row = where in self._rows
+        if is_row and declared is not None and not {*names.values()} & {*declared}:
+            raise no_declared_field(message.full_name, new, declared)
+
         def checked(value: Any) -> Any:
             unknown = UnknownFieldSet(value)
             for one in unknown if len(unknown) else ():
@@ -243,6 +256,8 @@ class FieldReader:
                 if refuses_new:
                     fact = f"{message.full_name} has a field {one.field_number} that is not known"
                     raise Refusal(Reason.NEW_FIELD, fact)
+            if is_row and len(unknown) and not value.ListFields():
+                raise _another(message, {str(one.field_number) for one in unknown})
             return value
 
         return checked
@@ -266,7 +281,9 @@ class FieldReader:
 
     def _value(self, field: "FieldDescriptor", to: pa.DataType, where: str) -> Convert:
         """One value: of a repeated field one of its items."""
-        if field.message_type is None:
+        if where == DELETED_AT and NAMES[field.type] == "string" and pa.types.is_boolean(to):
+            convert: Convert | None = _exact.flag
+        elif field.message_type is None:
             convert = conversion(field, to)
         elif pa.types.is_struct(to):
             return self._struct(field.message_type, to, where)
@@ -282,7 +299,7 @@ class FieldReader:
         return convert and (lambda value: convert(check(value)))
 
     def _struct(self, message: "Descriptor", to: pa.DataType, where: str) -> Convert:
-        check = self.sound(message, _names(to))
+        check = self.sound(message, _names(to), where)
         members = [(one.name, self.field(message, one.name, one.type, where)) for one in to]
 
         def struct(value: Any) -> dict[str, Any]:
@@ -313,6 +330,14 @@ def _single(field: "FieldDescriptor", convert: Convert, has: Has) -> Read:
 def _each(name: str, convert: Convert) -> Read:
     get = attrgetter(name)
     return lambda message: [convert(one) for one in get(message)]
+
+
+def _another(message: "Descriptor", numbers: Collection[str]) -> Refusal:
+    return Refusal(
+        Reason.NO_DECLARED_FIELD,
+        f"no field of {message.full_name} is set, but others that it does not know:"
+        f" {', '.join(sorted(numbers)[:5])}",
+    )
 
 
 def _names(of: Iterable[pa.Field]) -> list[str]:

@@ -5,7 +5,7 @@ whose headers name two schemas is refused: clients differ in which of them they 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -150,19 +150,29 @@ def decoded(decoder: Decoder, values: Sequence[bytes | Refusal | None]) -> Decod
     return Decoded(found.rows, kept, rejected)
 
 
-class FramedDecoder:
-    """Takes the id off and gives the rest to another decoder; the registry is not asked."""
+Part = Callable[[bytes | None], bytes | Refusal | None]
+"""From a value to what is decoded of it, or why it is refused."""
 
-    def __init__(self, inner: Decoder) -> None:
+
+class PartDecoder:
+    """Gives another decoder what a function takes of each value."""
+
+    def __init__(self, inner: Decoder, part: Part, mark: bytes = b"") -> None:
+        """`mark`: the function leaves each value as it is in which this does not stand."""
         self.schema = inner.schema
         self._inner = inner
+        self._part = part
+        self._mark = mark
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """What the other makes of the values; those without an id are NOT_FRAMED."""
-        return decoded(self._inner, list(map(_body, values)))
+        """What the other makes of the parts; and the values of which nothing can be taken."""
+        if self._mark and self._mark not in b"\n".join(filter(None, values)):
+            return self._inner.decode(values)
+        return decoded(self._inner, list(map(self._part, values)))
 
 
-def _body(value: bytes | None) -> bytes | Refusal | None:
+def behind_id(value: bytes | None) -> bytes | Refusal | None:
+    """What stands behind the id; the registry is not asked. Without an id: NOT_FRAMED."""
     try:
         return value and value[unframed(value)[1] :]
     except Refusal as refusal:

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from tidemark.decode._check import MAX_DEPTH
 from tidemark.decode._columns import INSTANT, is_read
+from tidemark.decode._connect import payload_of
 from tidemark.decode.framing import SchemaId, message_path, unframed, varint
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import Written, flattened, registry_of
 from tidemark.decode.registry_columns import Fields, of_avro, of_protobuf, unions_of_avro
+from tidemark.settings.decode import DELETED_FIELD, Envelope
 from tidemark.settings.field_types import parse_type
 from tidemark.settings.format import Format
 
@@ -133,7 +135,19 @@ def inferred(decoding: Decoding, values: Values) -> Fields:
         Refusal: the schema of the last value is not known, or none.
         Unreachable: the registry does not answer.
     """
-    return _FORMATS[decoding.format](decoding, values) if values else {}
+    found = _FORMATS[decoding.format](decoding, values) if values else {}
+    if DELETED_FIELD in found and _tells_deletions(decoding, values, found[DELETED_FIELD]):
+        found[DELETED_FIELD] = "boolean"
+    return found
+
+
+def _tells_deletions(decoding: Decoding, values: Values, kind: str | None) -> bool:
+    """Whether the field of flattened events is what they have, as a boolean or as its text."""
+    if decoding.envelope == Envelope.debezium or decoding.format != Format.json:
+        return decoding.envelope != Envelope.debezium and kind == "string"
+    said = [one.get(DELETED_FIELD) for one in documents(decoding, values)]
+    told = [one for one in said if one is not None]
+    return bool(told) and all(isinstance(one, bool) or one in ("true", "false") for one in told)
 
 
 def unions(decoding: Decoding, values: Values) -> dict[str, str]:
@@ -153,10 +167,13 @@ def documents(decoding: Decoding, values: Values) -> list[dict[str, Any]]:
     for value in values:
         try:
             body = value[unframed(value)[1] :] if decoding.framing else value
-            document = msgspec.json.decode(body)
+            within = payload_of(body) if decoding.envelope == Envelope.connect else body
+            if within is None or isinstance(within, Refusal):
+                continue
+            document = msgspec.json.decode(within)
         except (Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        document = _row(document) if decoding.envelope else document
+        document = _row(document) if decoding.envelope == Envelope.debezium else document
         found += [document] if isinstance(document, dict) else []
     return found
 

@@ -39,8 +39,12 @@ class Reason(StrEnum):
     INVALID_AVRO = "INVALID_AVRO"
     INVALID_PROTOBUF = "INVALID_PROTOBUF"
     NEW_FIELD = "NEW_FIELD"
+    NO_DECLARED_FIELD = "NO_DECLARED_FIELD"
+    DELETION = "DELETION"
     NOT_A_CHANGE = "NOT_A_CHANGE"
     UNAVAILABLE = "UNAVAILABLE"
+    OLD_KEY_UNKNOWN = "OLD_KEY_UNKNOWN"
+    KEY_CHANGED = "KEY_CHANGED"
     UNREADABLE = "UNREADABLE"
 
 
@@ -70,7 +74,8 @@ class Rejected:
 class Decoded:
     """The good rows in order, their indices among the values, and the others in order.
 
-    `len(kept) + len(rejected)` is the number of values; `kept[i]` is where row i came from.
+    Each value is kept or rejected; `kept[i]` is where row i came from. An update that changes a
+    key is two rows side by side, see `OldKey`.
     """
 
     rows: pa.RecordBatch
@@ -93,6 +98,16 @@ def within(value: bytes | None, max_bytes: int, *, may_be_empty: bool = False) -
     return value
 
 
+def refusing(found: Decoded, refused: Mapping[int, Refusal]) -> Decoded:
+    """The same without these of its rows, which are rejected."""
+    if not refused:
+        return found
+    good = pa.array([row not in refused for row in range(len(found.rows))], pa.bool_())
+    more = [refusal.of(found.kept[row].as_py()) for row, refusal in refused.items()]
+    rejected = sorted([*found.rejected, *more], key=lambda one: one.index)
+    return Decoded(found.rows.filter(good), found.kept.filter(good), rejected)
+
+
 def in_order(batches: Sequence[pa.RecordBatch], kept: Sequence[int]) -> pa.RecordBatch:
     """The rows of all batches, by the indices that were kept of their values."""
     table = pa.Table.from_batches(batches).combine_chunks()
@@ -113,6 +128,19 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class OldKey:
+    """Which updates of change events give the row before, too: as a deletion of its key."""
+
+    columns: tuple[str, ...]
+    """Those that change one of these; columns of the value."""
+    is_key: bool = True
+    """Whether they are of the target's key, and so must be known of the row before. Else a
+    transform makes the key of them."""
+    is_refused: bool = False
+    """Whether such an update is rejected, for the targets don't take a deletion by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decoding:
     """What a decoder is made of; it travels pickled to the tasks, secrets and all."""
 
@@ -125,13 +153,20 @@ class Decoding:
     framing: str | None = None
     """registry: the id of a schema stands in front of each value; headers: in a header."""
     envelope: str | None = None
-    """debezium: a value is a change event, and its row is wanted."""
+    """debezium: a value is a change event, and its row is wanted; connect: it may be a payload."""
     placeholder: str | None = None
     """What Debezium writes for a value that it does not know; none: its own, of an envelope."""
     refuses_new: bool = False
     """Whether a record with a field that is not declared is rejected; else that is passed over."""
+    takes_no_field: bool = False
+    """Whether a record with none of the declared fields is a row of nulls; else it is rejected."""
+    refuses_deletion: bool = False
+    """Whether a flattened event that says it is a deletion, in a field that is not declared, is
+    rejected; else it is the row that was deleted."""
     source: tuple[str, ...] = ()
     """What of the event's source is wanted as columns."""
+    old_key: OldKey | None = None
+    """With an envelope: when the row before is given, too; None: never."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The configuration of the schema registry's client, for the formats that need one."""
     descriptors: bytes = field(default=b"", repr=False)

@@ -1,8 +1,10 @@
 """The schema registry: the schema of an id, kept by each process once it is known.
 
-That the registry knows no such schema is an answer about the record. Everything else that is not
-a schema is none, and never makes a dead letter. The client's configuration is what its connection
-says, over a few defaults.
+An answer about one id is about the records that name it: they become dead letters. So is an error
+of the asker's (4xx) about this id, while it answers well about another one; and whatever else it
+answers twice, while it gives anew what it gave before. Silence, a refused login and what else it
+answers are about the registry, and make no dead letter.
+The client's configuration is what its connection says, over a few defaults.
 """
 
 import re
@@ -16,13 +18,10 @@ from urllib.parse import urlsplit
 from tidemark.decode.errors import (
     RegistryClientRefused,
     RegistryExtraNested,
-    RegistryExtraUnused,
     RegistryFailed,
-    RegistryGaveNoId,
     RegistryGaveNoSchema,
     RegistryLoginInHost,
     RegistrySilent,
-    RegistryWithoutAddress,
     RowSchemaRejected,
     SubjectNotKnown,
 )
@@ -30,6 +29,7 @@ from tidemark.decode.framing import SchemaId
 from tidemark.decode.port import Reason, Refusal
 from tidemark.errors import packages_of
 from tidemark.settings.connections import Connection
+from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import (
@@ -73,7 +73,9 @@ def registry_config(connection: Connection) -> dict[str, Any]:
     """
     unknown = sorted(set(connection.extra) - set(TAKEN))
     if unknown:
-        raise RegistryExtraUnused(conn_id=connection.conn_id, keys=tuple(unknown))
+        raise ConnectionKeysRefused(
+            conn_id=connection.conn_id, keys=tuple(unknown), taken=", ".join(TAKEN)
+        )
     nested = sorted(key for key, value in connection.extra.items() if not _is_plain(value))
     if nested:
         raise RegistryExtraNested(conn_id=connection.conn_id, keys=tuple(nested))
@@ -97,7 +99,11 @@ def _url(connection: Connection) -> str:
     url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in ("http", "https"):
-        raise RegistryWithoutAddress(conn_id=connection.conn_id)
+        raise ConnectionIncomplete(
+            conn_id=connection.conn_id,
+            missing="address",
+            remedy="set its host, such as https://registry:8081",
+        )
     if parts.username or parts.password:
         raise RegistryLoginInHost(conn_id=connection.conn_id)
     return f"{url.rstrip('/')}:{connection.port}" if connection.port else url.rstrip("/")
@@ -151,8 +157,17 @@ NO_SUCH_SCHEMA = 40403
 FIRST_NO_ID = 1 << 31
 """Readers take the four bytes in front of a value for a signed number."""
 
+OF_THE_REGISTRY = (401, 403, 407, 408, 429)
+"""Statuses that say nothing about an id: the login, or too much was asked."""
+OF_THE_ASKER = range(400, 500)
+NOT_AS_AGREED = (ValueError, KeyError, TypeError, AttributeError)
+"""What the client raises over an answer that no registry gives."""
+
 MOST_REFERENCES = 64
 """Schemas that refer to one another in a row."""
+
+AGAIN = "again"
+"""In place of a form: of the client for what is asked anew, from no cache."""
 
 PROTOBUF = "PROTOBUF"
 SERIALIZED = "serialized"
@@ -160,6 +175,9 @@ SERIALIZED = "serialized"
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 T = TypeVar("T")
+Ask = Callable[["SchemaRegistryClient"], "Schema"]
+Page = tuple[str, str | None]
+"""What is asked for, an id or a version, and in which form: each may fail alone."""
 
 
 class Registry:
@@ -169,6 +187,7 @@ class Registry:
         self._config = dict(config)
         self._url = str(config["url"])
         self._clients: dict[str | None, SchemaRegistryClient] = {}
+        self._given_well: dict[Page, Ask] = {}
 
     def schema(self, schema_id: SchemaId) -> Written:
         """The schema with this id.
@@ -211,7 +230,7 @@ class Registry:
         """
         found = self._registered(subject, text)
         if not 0 <= found < FIRST_NO_ID:
-            raise RegistryGaveNoId(url=self._url, found=found)
+            raise RegistryFailed(url=self._url, cause=f"with the id {found}", status=200)
         return found
 
     def _registered(self, subject: str, text: str) -> int:
@@ -228,13 +247,19 @@ class Registry:
                 raise RowSchemaRejected(
                     url=self._url, subject=subject, schema=text, cause=str(error)
                 ) from error
-            raise RegistryFailed(url=self._url, cause=str(error)) from error
+            raise RegistryFailed(
+                url=self._url, cause=str(error), status=error.http_status_code
+            ) from error
         except Exception as error:
             raise self._silent(error) from error
 
     def ping(self) -> str:
         """Where the registry is, once it has answered; raises as `schema`."""
-        self._asked(self._client().get_schema_types)
+        try:
+            self._asked(self._client().get_schema_types)
+        except RegistryFailed:  # an older one does not tell its types
+            if not self._knows_ids():
+                raise
         return self._url
 
     def _client(self, form: str | None = None) -> "SchemaRegistryClient":
@@ -249,32 +274,78 @@ class Registry:
         return self._asked(lambda: client.get_latest_version(subject, fmt=form), subject)
 
     def _schema_of(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
-        client = self._client(form)
+        page = ("id", form)
         if isinstance(schema_id, str):
-            return self._of_guid(lambda: client.get_schema_by_guid(schema_id, fmt=form))
+            return self._given(page, lambda client: client.get_schema_by_guid(schema_id, fmt=form))
         if schema_id >= FIRST_NO_ID:
             raise _unknown()
-        return self._asked(lambda: client.get_schema(schema_id, fmt=form))
+        return self._given(page, lambda client: client.get_schema(schema_id, fmt=form))
 
-    def _of_guid(self, ask: "Callable[[], Schema]") -> "Schema":
-        """The answer; a registry without GUIDs has no page for them, and does not know the schema.
+    def _given(self, page: Page, ask: Ask, what: str = "such schema") -> "Schema":
+        """The answer about one schema, which the bytes of any record may name.
 
-        Bytes of any kind may look like a GUID, so they must not make such a registry unreachable.
+        Raises:
+            Refusal: it is none, again and again, and the registry answers well about another id.
+            Unreachable, InvalidSettings: as `schema`.
         """
-        from confluent_kafka.schema_registry import SchemaRegistryError
-
-        def answer() -> "Schema | None":
+        for _ in range(2):  # a registry that was away for a moment may be back
             try:
-                return ask()
-            except SchemaRegistryError as error:
-                if error.http_status_code != NOT_FOUND:
+                found = self._asked(lambda: self._with_text(ask(self._client(page[1]))))
+            except (RegistryFailed, RegistryGaveNoSchema) as error:
+                status = error.status
+                if not self._answers_others(page, status):
                     raise
-                return None
+                if status == NOT_FOUND:  # as of GUIDs, for which older registries have no page
+                    break
+            else:
+                self._given_well[page] = ask
+                return found
+        raise _unknown(what, f": it answers {status}")
 
-        if (schema := self._asked(answer)) is not None:
-            return schema
-        self.ping()
-        raise _unknown()
+    def _answers_others(self, page: Page, status: int) -> bool:
+        """Whether it answers well about another schema, so that this status is about one alone."""
+        if status in OF_THE_REGISTRY:
+            return False
+        if status in OF_THE_ASKER:
+            return self._knows_ids()
+        return self._gives_again(page) and self._knows_ids()  # not from a cache in front of it
+
+    def _gives_again(self, page: Page) -> bool:
+        """Whether what it gave before from this page is given anew. False if it gave nothing.
+
+        A storage that is partly broken may know that an id is none, and lack those that are there.
+        """
+        ask = self._given_well.get(page)
+        if ask is None:
+            return False
+        client = self._client(AGAIN)
+        client.clear_caches()
+        try:
+            self._asked(lambda: self._with_text(ask(client)))
+        except (Refusal, RegistryFailed, RegistryGaveNoSchema, RegistrySilent):
+            return False
+        return True
+
+    def _with_text(self, schema: "Schema") -> "Schema":
+        if not isinstance(schema.schema_str, str):
+            self._forget()
+            raise RegistryGaveNoSchema(url=self._url, form=None, is_text_instead=False)
+        return schema
+
+    def _knows_ids(self) -> bool:
+        """Whether it answers about another id as registries do: that it is none, or a schema."""
+        try:
+            self._asked(lambda: self._with_text(self._client().get_schema(FIRST_NO_ID - 1)))
+        except Refusal:
+            return True
+        except (RegistryFailed, RegistryGaveNoSchema, RegistrySilent):
+            return False
+        return True
+
+    def _forget(self) -> None:
+        """The clients keep whatever was answered."""
+        for client in self._clients.values():
+            client.clear_caches()
 
     def written(self, schema: "Schema", form: str | None = None) -> Written:
         """The schema alone.
@@ -284,16 +355,19 @@ class Registry:
         """
         text = schema.schema_str
         if not isinstance(text, str) or (form and not _BASE64.fullmatch(text)):
-            self._client(form).clear_caches()  # it keeps whatever was answered
+            self._forget()
             raise RegistryGaveNoSchema(
                 url=self._url, form=form, is_text_instead=bool(form and text)
             )
         return Written(schema.schema_type or "AVRO", text)
 
     def version(self, subject: str, version: int, form: str | None) -> "Schema":
-        """A version of a subject; raises as `schema`, and if there is none."""
-        client = self._client(form)
-        return self._asked(lambda: client.get_version(subject, version, fmt=form)).schema
+        """A version of a subject, to which a schema refers; raises as `schema`."""
+        return self._given(
+            ("version", form),
+            lambda client: client.get_version(subject, version, fmt=form).schema,
+            f"version {version} of {subject}, to which its schema refers",
+        )
 
     def _asked(self, ask: Callable[[], T], subject: str = "") -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError
@@ -305,7 +379,13 @@ class Registry:
                 raise SubjectNotKnown(url=self._url, subject=subject) from error
             if (error.http_status_code, error.error_code) == (NOT_FOUND, NO_SUCH_SCHEMA):
                 raise _unknown() from error
-            raise RegistryFailed(url=self._url, cause=str(error)) from error
+            raise RegistryFailed(
+                url=self._url, cause=str(error), status=error.http_status_code
+            ) from error
+        except (RegistryGaveNoSchema, Refusal):
+            raise
+        except NOT_AS_AGREED as error:
+            raise RegistryGaveNoSchema(url=self._url, form=None, is_text_instead=False) from error
         except Exception as error:
             raise self._silent(error) from error
 
@@ -337,7 +417,10 @@ class _Whole:
         return replace(written, references=tuple(references), name=name)
 
     def _referred(self, to: "SchemaReference", depth: int) -> Written:
-        subject, version, name = str(to.subject), int(to.version or 0), to.name or ""
+        try:
+            subject, version, name = str(to.subject), int(to.version or 0), to.name or ""
+        except NOT_AS_AGREED:
+            raise Refusal(Reason.OTHER_SCHEMA, "one of its references is none") from None
         key = (subject, version, name)
         if key not in self._written:
             schema = self._registry.version(subject, version, self._form)
@@ -345,8 +428,8 @@ class _Whole:
         return self._written[key]
 
 
-def _unknown() -> Refusal:
-    return Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema")
+def _unknown(what: str = "such schema", how: str = "") -> Refusal:
+    return Refusal(Reason.UNKNOWN_SCHEMA, f"the registry knows no {what}{how}")
 
 
 def _opened(config: Mapping[str, Any]) -> "SchemaRegistryClient":

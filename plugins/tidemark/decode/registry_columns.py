@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
+from tidemark.decode.errors import SubjectUnreadable
 from tidemark.decode.port import Refusal
 from tidemark.decode.registry import PROTOBUF, SERIALIZED, Registry, Written, flattened
 from tidemark.errors import InvalidSettings
@@ -260,7 +260,8 @@ def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> 
     except Refusal as refusal:
         raise SubjectUnreadable(subject=subject, version=version, cause=refusal.detail) from refusal
     if not fields:
-        raise SubjectWithoutField(subject=subject, version=version)
+        cause = "it has no field: name the subject of a record"
+        raise SubjectUnreadable(subject=subject, version=version, cause=cause)
     return NewestSchema(subject, version, fields, message)
 
 

@@ -7,37 +7,26 @@ _INSTEAD = (
 )
 
 
-class ColumnNotOfAvro(Refused):
-    """A column has a name that no field of Avro can have."""
-
+class ColumnNotOfAvro(
+    Refused,
+    text="column {column!r}: a field of Avro has a name of letters, digits and _, and no digit"
+    " first. Rename the column, or use output.format: json",
+):
     column: str
 
-    def __str__(self) -> str:
-        return (
-            f"column {self.column!r}: a field of Avro has a name of letters, digits and _, and no"
-            " digit first. Rename the column, or use output.format: json"
-        )
 
-
-class ValueNotOfAvro(Refused):
-    """A value is none that its column's type of Avro can hold."""
-
+class ValueNotOfAvro(
+    Refused,
+    text="column {column}: Avro can't hold {value!r} ({cause}). Correct the value, or " + _INSTEAD,
+):
     column: str
     value: str
     """How it begins."""
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"column {self.column}: Avro can't hold {self.value!r} ({self.cause})."
-            f" Correct the value, or {_INSTEAD}"
-        )
 
-
-class JsonTooDeep(Refused):
-    """A column's JSON is nested deeper than Python reads it."""
-
+class JsonTooDeep(
+    Refused,
+    text="a column's JSON is nested too deep to be read ({cause}): " + _INSTEAD,
+):
     cause: str
-
-    def __str__(self) -> str:
-        return f"a column's JSON is nested too deep to be read ({self.cause}): {_INSTEAD}"

@@ -9,20 +9,21 @@ from collections.abc import Callable
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Any
 
-from tidemark.admin.reset import ResetReport, rewind_preview, seq_of
+from tidemark.admin.moment import seq_of
+from tidemark.admin.reset import ResetReport, rewind_preview
 from tidemark.admin.reset import dry_run as dry_run_to_head
 from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import age
 from tidemark.page.html import fitting, page, readable
-from tidemark.page.lags import charts, lags, past
-from tidemark.page.ledgers import impatient, next_offsets, standings
-from tidemark.page.question import PATIENCE, Answer, Given, Question, connection, connections_of
+from tidemark.page.lags import Lag, LagPast, charts, lags, past
+from tidemark.page.ledgers import impatient, next_offsets, opened, standings
+from tidemark.page.question import PATIENCE, Answer, Given, Question, connections_of
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
 from tidemark.protocol.reset import destination
-from tidemark.runs.region import ledger_of, region_of
+from tidemark.runs.region import region_of
 from tidemark.views.group_health import FOREIGN, health_of
 from tidemark.views.status import oldest_age
 
@@ -42,7 +43,7 @@ def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
         region.broker.ping(PATIENCE)
         if place is None:
             return dry_run_to_head(region)[1]
-        return rewind_preview(region, seq_of(region, place))
+        return rewind_preview(region, seq_of(region, place, counts=False))
 
 
 Regions = tuple[SeenRegion, ...]
@@ -60,8 +61,7 @@ def answer(question: Question, given: Given) -> Answer:
 def _regions(regions: Regions, given: Given, dag_id: str | None) -> Answer:
     """One line each, the worst first."""
     lines = [
-        (seen, told.standing, verdict(seen, told.standing, told.problem))
-        for seen, told in standings(regions, given)
+        (seen, ledger.standing, verdict(seen, ledger)) for seen, ledger in standings(regions, given)
     ]
     lines.sort(key=lambda line: (line[2].level.rank, line[0].name))
     return _html("regions.html", lines=lines, dag_id=dag_id)
@@ -86,10 +86,9 @@ def _live(regions: Regions, given: Given, lag: int | None) -> Answer:
 def _charts(regions: Regions, given: Given) -> Answer:
     [seen] = regions
     try:
-        with ledger_of(connection(given, seen.pipeline.warehouse)) as ledger:
-            timeline = Timeline(impatient(ledger).engine)
-            offsets = timeline.next_offsets([seen.name]).get(seen.name, {})
-            return _json(charts(past(timeline, seen.name, offsets)))
+        with opened(seen.pipeline.warehouse, given) as ledger:
+            found = past(Timeline(ledger.engine), seen.name) if ledger else LagPast()
+            return _json(charts(found))
     except TidemarkError as error:
         return _json({"problem": f"{error.code}: {error}"})
 
@@ -112,12 +111,10 @@ def _dry_run(regions: Regions, given: Given, to: str) -> Answer:
 
 def _lags(regions: Regions, given: Given) -> Answer:
     """Lag and drift of all regions, and what that makes of their verdicts."""
-    answers = {id(seen): told for seen, told in standings(regions, given)}
+    answers = {id(seen): ledger for seen, ledger in standings(regions, given)}
     found = []
     for seen, lag in lags(next_offsets(regions, given), given):
-        told = answers[id(seen)]
-        kafka = lag.lag, lag.drifting, lag.short
-        judged = verdict(seen, told.standing, told.problem, *kafka)
+        judged = verdict(seen, answers[id(seen)], lag)
         found.append(
             {
                 "dag_id": seen.dag_id,
@@ -148,8 +145,7 @@ ANSWERS: dict[str, Callable[..., Answer]] = {
 
 
 def _shown(seen: SeenRegion, view: RegionView, lag: int | None = None) -> dict[str, Any]:
-    judged = verdict(seen, view.standing, view.problem, lag)
-    return {"seen": seen, "view": view, "verdict": judged}
+    return {"seen": seen, "view": view, "verdict": verdict(seen, view.ledger, Lag(lag))}
 
 
 def _html(template: str, **shown: Any) -> Answer:

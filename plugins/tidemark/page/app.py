@@ -24,7 +24,6 @@ from tidemark.page.html import HEADERS, STATIC, page, static
 from tidemark.page.question import Answer, Question
 from tidemark.page.regions import kept, seen_regions
 from tidemark.page.seen import SeenRegion
-from tidemark.settings.described import Role
 
 DRY_RUN_SECONDS = 25
 AGAIN_SECONDS = 3
@@ -49,7 +48,7 @@ Regions = Annotated[list[SeenRegion], Depends(_regions)]
 
 
 async def _of_dag(regions: Regions, dag_id: str) -> list[SeenRegion]:
-    return [seen for seen in regions if dag_id in seen.dags.values()]
+    return [seen for seen in regions if any(dag_id in dags for dags in seen.dags.values())]
 
 
 OfDag = Annotated[list[SeenRegion], Depends(_of_dag)]
@@ -95,7 +94,9 @@ async def of_dag(found: OfDag, user: User, dag_id: str, region: str | None = Non
         return await _answer("regions", found, dag_id=dag_id)
     seen = await _region(found, region)
     by_hand = await airflow(lambda one: newest_by_hand(seen, one))
-    shows_records = await airflow(lambda _: may_read_logs(seen.dag_id, user))
+    shows_records = await airflow(
+        lambda _: any(may_read_logs(one, user) for one in seen.running_dags)
+    )
     return await _answer("region", [seen], by_hand=by_hand, shows_records=shows_records)
 
 
@@ -134,9 +135,8 @@ async def of_dry_run(
     seen: TheRegion, user: User, to: Annotated[str, Query(max_length=40)]
 ) -> Response:
     """What a reset to this place would do, for those who may start it; one of a region."""
-    dag_id = seen.dags.get(Role.reset, seen.dag_id)
-    if not await airflow(lambda _: may_try_reset(dag_id, user)):
-        raise HTTPException(403, f"You may not start the DAG {dag_id}")
+    if not await airflow(lambda _: any(may_try_reset(one, user) for one in seen.reset_dags)):
+        raise HTTPException(403, "You may not start a DAG that resets this region")
     question = Question("dry_run", (seen,), {"to": to})
     place = seen.pipeline.warehouse, seen.name
     return _response(await ask_ledgers_alone(place, question, DRY_RUN_SECONDS))

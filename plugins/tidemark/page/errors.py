@@ -8,7 +8,6 @@ class ConnectionNotOnServer(InvalidSettings):
 
     conn_id: str
     has_teams: bool = False
-    """Whether Airflow keeps connections by team."""
 
     def __str__(self) -> str:
         teams = (
@@ -22,19 +21,15 @@ class ConnectionNotOnServer(InvalidSettings):
         )
 
 
-class AnswerTooLate(Unreachable):
-    """Postgres and Kafka together took longer to answer than a page waits."""
-
+class AnswerTooLate(
+    Unreachable,
+    text="no answer within {seconds:g} s: the page has given up. Load it again",
+):
     seconds: float
 
-    def __str__(self) -> str:
-        return f"no answer within {self.seconds:g} s: the page has given up. Load it again"
 
-
-class HelperFailed(Unreachable):
-    """The process that asks Postgres and Kafka for the page failed."""
-
+class HelperFailed(
+    Unreachable,
+    text="the look failed ({cause}): the log of Airflow's api-server says more",
+):
     cause: str
-
-    def __str__(self) -> str:
-        return f"the look failed ({self.cause}): the log of Airflow's api-server says more"

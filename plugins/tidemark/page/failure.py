@@ -102,7 +102,7 @@ def _newest(seen: SeenRegion, role: Role, session: Session) -> tuple[str, str] |
     region, summary = (XComModel.value[name].as_string() for name in ("region", "summary"))
     newest = session.execute(
         select(XComModel.run_id, region == seen.name, func.substr(summary, 1, CHARS))
-        .where(XComModel.dag_id == seen.dags.get(role), XComModel.key == "return_value")
+        .where(XComModel.dag_id.in_(seen.dags.get(role, ())), XComModel.key == "return_value")
         .order_by(XComModel.timestamp.desc())
         .limit(1)
     ).first()

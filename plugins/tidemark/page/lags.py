@@ -7,7 +7,7 @@ publish left in the ledger; charts are drawn from it.
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Any
@@ -142,14 +142,14 @@ POINTS = 400
 class LagPast:
     """The newest part of a region's ledger."""
 
-    runs: list[Run]
-    batches: list[TimedBatch]
-    spans: list[tuple[int, Span]]
+    runs: list[Run] = field(default_factory=list)
+    batches: list[TimedBatch] = field(default_factory=list)
+    spans: list[tuple[int, Span]] = field(default_factory=list)
     """Of these batches, each with its seq."""
-    ends: list[tuple[int, TopicPartition, int]]
+    ends: list[tuple[int, TopicPartition, int]] = field(default_factory=list)
     """Epoch, partition, and where Kafka's log ended when that epoch opened."""
-    resets: list[PastReset]
-    offsets: Offsets
+    resets: list[PastReset] = field(default_factory=list)
+    offsets: Offsets = field(default_factory=dict)
     """Where the ledger stands now."""
 
 
@@ -245,8 +245,9 @@ _SPANS = 20_000
 """Looked at for the lag, in so many batches and runs of all partitions."""
 
 
-def past(timeline: Timeline, region: str, offsets: Offsets) -> LagPast:
+def past(timeline: Timeline, region: str) -> LagPast:
     """The newest part of the ledger; of a wide region fewer batches are looked at."""
+    offsets = timeline.next_offsets([region]).get(region, {})
     many = max(10, min(500, _SPANS // max(1, len(offsets))))
     batches = timeline.recent_batches(region, many)
     runs = timeline.past_runs(region, many)

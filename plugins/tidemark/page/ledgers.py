@@ -1,7 +1,8 @@
 """Asking the ledgers of many regions: each ledger once, all at the same time."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from sqlalchemy import event
 from tidemark.errors import TidemarkError
 from tidemark.ledger.history import Standing
 from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.starts import NO_STARTS, Starts, StartsLookup
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.page.question import Given, connection
@@ -33,12 +35,21 @@ class LedgerAnswer:
     standing: Standing | None = None
     """None: it never opened there, or there is a problem."""
     problem: TidemarkError | None = None
+    starts: Starts = NO_STARTS
 
 
-def impatient(ledger: Ledger, seconds: int | None = None) -> Ledger:
-    """Bound each statement of the ledger's sessions, by STATEMENT_SECONDS unless told otherwise."""
+@contextmanager
+def opened(conn_id: str, given: Given) -> Iterator[Ledger | None]:
+    """The ledger behind a warehouse connection; None: its database holds none."""
+    with ledger_of(connection(given, conn_id)) as ledger:
+        impatient(ledger)
+        yield ledger if ledger.ledger_is_there() else None
+
+
+def impatient(ledger: Ledger, seconds: int = STATEMENT_SECONDS) -> None:
+    """Bound each statement of the ledger's sessions."""
     limit = {
-        "statement_timeout": f"{seconds or STATEMENT_SECONDS}s",
+        "statement_timeout": f"{seconds}s",
         "client_connection_check_interval": f"{_GONE_SECONDS}s",
     }
 
@@ -47,16 +58,20 @@ def impatient(ledger: Ledger, seconds: int | None = None) -> Ledger:
         with connection.cursor() as cursor:
             configure(cursor, limit, is_local=False)
 
-    return ledger
-
 
 def standings(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, LedgerAnswer]]:
     """Each region with its ledger's answer, in their order."""
     wanted = list(regions)
-    found = _ask(wanted, given, lambda timeline, names: {
-        one.region: one for one in timeline.standings(names)
-    })  # fmt: skip
+    found = _ask(wanted, given, _told_of)
     return [(seen, _answer(found[seen.pipeline.warehouse], seen.name)) for seen in wanted]
+
+
+def _told_of(timeline: Timeline, names: list[str]) -> dict[str, LedgerAnswer]:
+    told = {one.region: one for one in timeline.standings(names)}
+    starts = StartsLookup(timeline.engine).starts(names)
+    return {
+        name: LedgerAnswer(told.get(name), starts=starts.get(name, NO_STARTS)) for name in names
+    }
 
 
 def next_offsets(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, Offsets]]:
@@ -70,10 +85,10 @@ def next_offsets(regions: Iterable[SeenRegion], given: Given) -> list[tuple[Seen
     return [(seen, answer.get(seen.name, {})) for seen, answer in told if isinstance(answer, dict)]
 
 
-def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> LedgerAnswer:
+def _answer(told: dict[str, LedgerAnswer] | TidemarkError, name: str) -> LedgerAnswer:
     if isinstance(told, TidemarkError):
         return LedgerAnswer(problem=told)
-    return LedgerAnswer(told.get(name))
+    return told.get(name, LedgerAnswer())
 
 
 def _ask(
@@ -86,9 +101,8 @@ def _ask(
 
     def answer_of(conn_id: str) -> dict[str, _Told] | TidemarkError:
         try:
-            with ledger_of(connection(given, conn_id)) as ledger:
-                timeline = Timeline(impatient(ledger).engine)
-                return ask(timeline, names[conn_id]) if timeline.ledger_is_there() else {}
+            with opened(conn_id, given) as ledger:
+                return ask(Timeline(ledger.engine), names[conn_id]) if ledger else {}
         except TidemarkError as error:
             return error
 

@@ -119,7 +119,7 @@ def _plain(seen: SeenRegion) -> dict[str, Any]:
         run |= {name: _iso(run[name]) for name in ("started_at", "ended_at")}
     return {
         "carried": seen.described.to_json(),
-        "dags": {str(role): dag_id for role, dag_id in seen.dags.items()},
+        "dags": {str(role): dag_ids for role, dag_ids in seen.dags.items()},
         "is_paused": seen.is_paused,
         "next_run_at": _iso(seen.next_run_at),
         "schedule": seen.schedule,
@@ -138,7 +138,7 @@ def _seen(plain: dict[str, Any]) -> SeenRegion:
         run["error"] = run["error"] and tuple(run["error"])
     return SeenRegion(
         described=described,
-        dags={Role(role): dag_id for role, dag_id in plain["dags"].items()},
+        dags={Role(role): tuple(dag_ids) for role, dag_ids in plain["dags"].items()},
         is_paused=plain["is_paused"],
         next_run_at=_moment(plain["next_run_at"]),
         schedule=plain["schedule"],

@@ -22,13 +22,13 @@ from tidemark.ledger.history import (
     TimedBatch,
 )
 from tidemark.ledger.queries import Action, LedgerQueries
+from tidemark.ledger.starts import NO_STARTS, Starts, StartsLookup
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import amount
 from tidemark.model.state import RegionState, Run
-from tidemark.page.ledgers import impatient
-from tidemark.page.question import Given, connection
+from tidemark.page.ledgers import LedgerAnswer, opened
+from tidemark.page.question import Given
 from tidemark.page.seen import SeenRegion
-from tidemark.runs.region import ledger_of
 
 EPOCHS = 4
 """As many as the demonstration makes: a run, its reset, a rewind, the next run."""
@@ -246,6 +246,7 @@ class RegionView:
     standing: Standing | None = None
     state: RegionState | None = None
     problem: TidemarkError | None = None
+    starts: Starts = NO_STARTS
     picture: str | None = None
     """SVG."""
     runs: list[Run] = field(default_factory=list)
@@ -254,6 +255,11 @@ class RegionView:
     actions: list[Action] = field(default_factory=list)
     reasons: list[ReasonCount] = field(default_factory=list)
     dead_letters: list[ShownDeadLetter] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> LedgerAnswer:
+        """What the verdict goes by."""
+        return LedgerAnswer(self.standing, self.problem, self.starts)
 
     @property
     def oldest_seq(self) -> int:
@@ -279,14 +285,15 @@ def region_view(
     Records are read only if they may be shown.
     """
     try:
-        with ledger_of(connection(given, seen.pipeline.warehouse)) as ledger:
-            timeline = Timeline(impatient(ledger).engine)
-            if not timeline.ledger_is_there():
+        with opened(seen.pipeline.warehouse, given) as ledger:
+            if ledger is None:
                 return RegionView()
-            state = ledger.known_region(seen.name)
-            if state is None:
-                return RegionView()
+            starts = StartsLookup(ledger.engine).starts([seen.name]).get(seen.name, NO_STARTS)
+            if not (state := ledger.known_region(seen.name)):
+                return RegionView(starts=starts)
+            timeline = Timeline(ledger.engine)
             view = _newest(timeline, seen.name, state)
+            view.starts = starts
             if not is_live:
                 _add_past(view, timeline, ledger.queries, seen.name)
             if shows_records:

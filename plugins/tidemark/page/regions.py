@@ -222,6 +222,10 @@ class Kept:
     unread: tuple[UnreadDag, ...]
     teams: dict[str, str | None]
 
+    def number_of(self, dag_id: str) -> int:
+        """Of the newest run of a DAG; 0 without one."""
+        return self.runs[dag_id].number if dag_id in self.runs else 0
+
 
 def kept(session: Session) -> Kept:
     """Read from Airflow's database: some short statements, of which one looks at all DAGs."""
@@ -246,22 +250,49 @@ def seen_regions(user: Any, known: Kept) -> list[SeenRegion]:
     readable = _readable(user, known)
     unread = unread_files(known.unread, readable, user)
     found: dict[tuple[str, str], SeenRegion] = {}
-    for dag_id, described in _each(known, readable):
-        key = described.pipeline.warehouse, described.pipeline.region
-        seen = found.setdefault(key, SeenRegion(described))
-        seen.dags.setdefault(described.role, dag_id)
-        seen.unread = seen.unread or unread.get(dag_id)
-        if described.role is Role.run:
-            seen.described = described
-    for seen in found.values():
-        _add_airflows_view(seen, known)
+    for key, all_of in by_region(known).items():
+        seen_of = [one for one in all_of if one[0] in readable]
+        if seen_of:
+            found[key] = _seen(seen_of, all_of, known, unread)
     return [found[key] for key in sorted(found, key=lambda key: key[1])]
 
 
-def _each(known: Kept, readable: set[str]) -> Iterable[tuple[str, Described]]:
-    for dag_id, all_of in known.carried.items():
-        if dag_id in readable:
-            yield from ((dag_id, described) for described in all_of)
+Carrier = tuple[str, Described]
+"""A DAG, and what it carries."""
+
+
+def by_region(known: Kept) -> dict[tuple[str, str], list[Carrier]]:
+    """The DAGs of each region, by its ledger and name; the DAG that ran last stands first."""
+    found: dict[tuple[str, str], list[Carrier]] = {}
+    for dag_id in sorted(known.carried, key=lambda one: -known.number_of(one)):
+        for described in known.carried[dag_id]:
+            key = described.pipeline.warehouse, described.pipeline.region
+            found.setdefault(key, []).append((dag_id, described))
+    return found
+
+
+def _seen(
+    readable: list[Carrier], all_of: list[Carrier], known: Kept, unread: dict[str, UnreadFile]
+) -> SeenRegion:
+    """A region by the DAGs that the user may read, and its settings as they stand in the first."""
+    first = next((one for _, one in readable if one.role is Role.run), readable[0][1])
+    seen = SeenRegion(first, _by_role(readable), _by_role(all_of))
+    seen.unread = next((unread[one] for one, _ in readable if one in unread), None)
+    running = seen.dags.get(Role.run, ())
+    schedules = [known.schedules[one] for one in running if one in known.schedules]
+    at_work = [one for one in schedules if not one.is_paused]
+    seen.is_paused = bool(schedules) and not at_work
+    seen.next_run_at = min((one.next_at for one in at_work if one.next_at), default=None)
+    seen.schedule = next((one.text for one in at_work or schedules if one.text), None)
+    seen.last_run = next((known.runs[one] for one in running if one in known.runs), None)
+    return seen
+
+
+def _by_role(carriers: list[Carrier]) -> dict[Role, tuple[str, ...]]:
+    found: dict[Role, dict[str, None]] = {}
+    for dag_id, described in carriers:
+        found.setdefault(described.role, {})[dag_id] = None
+    return {role: tuple(dag_ids) for role, dag_ids in found.items()}
 
 
 def _readable(user: Any, known: Kept) -> set[str]:
@@ -275,14 +306,6 @@ def _readable(user: Any, known: Kept) -> set[str]:
             dag_ids=dag_ids, user=user, method="GET", team_name=team
         )
     return found
-
-
-def _add_airflows_view(seen: SeenRegion, known: Kept) -> None:
-    dag_id = seen.dags.get(Role.run, "")
-    if schedule := known.schedules.get(dag_id):
-        seen.is_paused, seen.next_run_at = schedule.is_paused, schedule.next_at
-        seen.schedule = schedule.text
-    seen.last_run = known.runs.get(dag_id)
 
 
 def _schedules(dag_ids: list[str], session: Session) -> dict[str, Schedule]:
@@ -311,7 +334,12 @@ def _runs(dag_ids: list[str], session: Session) -> dict[str, AirflowRun]:
     )
     found = {
         number: AirflowRun(
-            dag_id=dag_id, run_id=run_id, state=str(state), started_at=started, ended_at=ended
+            number=number,
+            dag_id=dag_id,
+            run_id=run_id,
+            state=str(state),
+            started_at=started,
+            ended_at=ended,
         )
         for number, dag_id, run_id, state, started, ended in session.execute(
             select(*columns).where(DagRun.id.in_(newest))

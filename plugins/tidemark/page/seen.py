@@ -11,6 +11,8 @@ from tidemark.settings.pipeline import Pipeline
 class AirflowRun:
     """A DAG run."""
 
+    number: int
+    """Airflow's own: a later run has a larger one, whichever its DAG."""
     dag_id: str
     run_id: str
     state: str
@@ -21,8 +23,12 @@ class AirflowRun:
 
     @property
     def ledger_id(self) -> str:
-        """The run id that its tasks give the ledger."""
+        """The run id that its tasks give the ledger; those of a group append the group's id."""
         return ledger_run_id(self.dag_id, self.run_id)
+
+    def gave(self, ledger_id: str | None) -> bool:
+        """Whether tasks of it have given the ledger this run id."""
+        return ledger_id is not None and f"{ledger_id}/".startswith(f"{self.ledger_id}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +45,16 @@ class SeenRegion:
     """A region with its DAGs; only those that the user may read."""
 
     described: Described
-    dags: dict[Role, str] = field(default_factory=dict)
+    dags: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    """By role; the one that ran last stands first."""
+    all_dags: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    """Those too that the user may not read: what is allowed is asked of these."""
     is_paused: bool = False
-    """Whether the DAG that runs it is."""
+    """Whether all DAGs that run it are."""
     next_run_at: datetime | None = None
     schedule: str | None = None
     last_run: AirflowRun | None = None
-    """The newest run of the DAG that runs it."""
+    """The newest run of the DAGs that run it."""
     unread: UnreadFile | None = None
     """The file of one of its DAGs, if Airflow can't read it: what is known is of the last time."""
 
@@ -62,4 +71,14 @@ class SeenRegion:
     @property
     def dag_id(self) -> str:
         """By which its page is found: the DAG that runs it, or else one of the others."""
-        return self.dags.get(Role.run) or next(iter(self.dags.values()))
+        return (self.dags.get(Role.run) or next(iter(self.dags.values())))[0]
+
+    @property
+    def reset_dags(self) -> tuple[str, ...]:
+        """A reset is tried by who may start one of them; without a form: one that runs it."""
+        return self.all_dags.get(Role.reset) or self.running_dags
+
+    @property
+    def running_dags(self) -> tuple[str, ...]:
+        """Those that run it; records are shown to who may read the logs of one of them."""
+        return self.all_dags.get(Role.run) or (self.dag_id,)

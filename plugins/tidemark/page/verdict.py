@@ -2,12 +2,15 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from tidemark.errors import Fenced, RunNotDone, TidemarkError, by_code
+from tidemark.errors import Fenced, RunNotDone, by_code
 from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
+from tidemark.page.lags import Lag
+from tidemark.page.ledgers import LedgerAnswer
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
+from tidemark.settings.described import Role
 from tidemark.views.verdict import (
     RUN_NOT_DONE,
     Level,
@@ -17,9 +20,12 @@ from tidemark.views.verdict import (
     has_failed,
     never_opened,
     of_ledger,
+    of_starts,
     waiting,
     worst,
 )
+
+NOT_ASKED = Lag()
 
 _LINES = 2000
 """Looked at, from the end of the log."""
@@ -38,43 +44,40 @@ def error_in(lines: Iterable[str]) -> tuple[str, str] | None:
     return found
 
 
-def verdict(
-    seen: SeenRegion,
-    standing: Standing | None,
-    problem: TidemarkError | None = None,
-    lag: int | None = None,
-    drifting: int | None = None,
-    short: Sequence[str] = (),
-) -> Verdict:
-    """The worst of what is known; without what Kafka tells, lag and drift, nothing is behind.
-
-    `short` names the partitions that are read and whose log ends before the ledger's offset.
-    """
-    return worst(_verdicts(seen, standing, problem, lag, drifting, short))
+def verdict(seen: SeenRegion, ledger: LedgerAnswer, kafka: Lag = NOT_ASKED) -> Verdict:
+    """Return the most severe verdict; as long as Kafka was not asked, no region is behind."""
+    return worst(_verdicts(seen, ledger, kafka))
 
 
-def _verdicts(
-    seen: SeenRegion,
-    standing: Standing | None,
-    problem: TidemarkError | None,
-    lag: int | None,
-    drifting: int | None,
-    short: Sequence[str],
-) -> Iterator[Verdict]:
+def _verdicts(seen: SeenRegion, ledger: LedgerAnswer, kafka: Lag) -> Iterator[Verdict]:
     if seen.unread:
         yield _unread(seen.unread)
-    if problem:
+    if problem := ledger.problem:
         sentence = f"The ledger can't be asked: {problem}"
         yield Verdict(Level.unknown, sentence, problem.hint, problem.code)
         return
+    standing = ledger.standing
     yield from _of_airflow(seen, standing)
+    yield from _of_many(seen)
+    yield from of_starts(ledger.starts)
     if standing is None:
-        yield never_opened(lag)
+        yield _unknown_there(seen) or never_opened(kafka.lag)
     else:
         yield from _of_ledger(seen, standing)
-        yield from _waiting(seen, standing, lag)
+        yield from _waiting(seen, standing, kafka.lag)
         if standing.state != "open":
-            yield from at_rest(drifting, short)
+            yield from at_rest(kafka.drifting, kafka.short)
+
+
+def _of_many(seen: SeenRegion) -> Iterator[Verdict]:
+    """Two DAGs that run a region fence each other's runs, or wait for them."""
+    running = seen.dags.get(Role.run, ())
+    if len(running) > 1:
+        yield Verdict(
+            Level.behind,
+            f"{len(running)} DAGs run this region: {' and '.join(sorted(running))}.",
+            "Delete all but one of the DAG files, or give each a region of its own.",
+        )
 
 
 def _unread(file: UnreadFile) -> Verdict:
@@ -86,12 +89,25 @@ def _unread(file: UnreadFile) -> Verdict:
     )
 
 
+def _unknown_there(seen: SeenRegion) -> Verdict | None:
+    """Of a ledger that does not know a region whose newest run was green; None if none was."""
+    run, conn_id = seen.last_run, seen.pipeline.warehouse
+    if run is None or run.state != "success":
+        return None
+    return Verdict(
+        Level.unknown,
+        f"Run {run.ledger_id} succeeded, but the ledger of {conn_id} does not know the region.",
+        f"{conn_id} leads to another database than the runs use, or the ledger was lost:"
+        " `tidemark check` compares the connections. If the region was dropped, start a run.",
+    )
+
+
 def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
     left = standing.target_lag or 0
     verb = "is" if left == 1 else "are"
     how_far = f"{amount(left, 'offset')} {verb} left up to its target"
     run = seen.last_run
-    if run and run.ledger_id != standing.run_id:
+    if run and not run.gave(standing.run_id):
         run = None
     error = run.error if run else None
     resets = seen.pipeline.max_consecutive_resets
@@ -110,7 +126,7 @@ def _of_airflow(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict
     run = seen.last_run
     if run is None or run.state != "failed" or not _is_newest(run, standing):
         return
-    if standing is None or run.ledger_id != standing.run_id:
+    if standing is None or not run.gave(standing.run_id):
         reason = "it did not open, or another run took over."
         yield failed(run.ledger_id, reason, run.error or RUN_NOT_DONE)
     elif standing.state == "closed":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tidemark.settings.errors import FaultAtLine, FileNotUtf8, FileNotYaml, FileUnreadable
+from tidemark.settings.errors import FaultAtLine, FileNotYaml, FileUnreadable
 from tidemark.settings.fault_texts import did_you_mean, fault_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
         raise FileUnreadable(file=path, cause=str(error.strerror)) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise FileNotUtf8(file=path, line=line) from error
+        cause = f"line {line} is not UTF-8: save the file as UTF-8"
+        raise FileNotYaml(file=path, line=line, cause=cause) from error
     except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
         # PyYAML hands on what Python says of a day that does not exist, or of `!!bool maybe`.
         cause = f"a value can't be read as the date, number or tag that it looks like: {error}"

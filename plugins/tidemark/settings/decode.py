@@ -9,10 +9,12 @@ from pydantic import AfterValidator, model_validator
 from tidemark.model.facts import is_pattern
 from tidemark.settings.errors import ColumnAddedTwice
 from tidemark.settings.field_types import check_names
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import Format, FormatSettings, OnNewField
 
 KEY_PREFIX = "key_"
 SOURCE_PREFIX = "source_"
+DELETED_FIELD = "__deleted"
+"""Of a flattened event of Debezium: whether the row was deleted, as a boolean or as its text."""
 
 
 def _placeholder(text: str) -> str:
@@ -33,6 +35,13 @@ class Envelope(StrEnum):
     """What a value says of its row."""
 
     debezium = "debezium"
+    connect = "connect"
+
+
+class KeyEnvelope(StrEnum):
+    """What a key stands in."""
+
+    connect = "connect"
 
 
 class Source(StrEnum):
@@ -49,6 +58,19 @@ class Source(StrEnum):
     table = "table"
 
 
+def refuse_other_than_json(envelope: str | None, format_name: str) -> None:
+    """Refuse the envelope of a converter where another one wrote.
+
+    Raises:
+        ValueError: the envelope is Connect's, and the format not json.
+    """
+    if envelope == Envelope.connect and format_name != Format.json:
+        raise ValueError(
+            "envelope: connect is what Kafka Connect's JsonConverter writes: set format: json, or"
+            " remove this key"
+        )
+
+
 class Metadata(StrEnum):
     """Record metadata that the transform may ask for; each costs time on every record."""
 
@@ -61,21 +83,35 @@ class Metadata(StrEnum):
 class KeySettings(FormatSettings):
     """How keys of records become columns too, each named as its field behind key_."""
 
+    envelope: KeyEnvelope | None = None
+    """connect: a key may be the payload beside a schema, as Kafka Connect's JsonConverter writes
+    it with `schemas.enable`."""
+
+    def _given(self) -> dict[str, Any]:
+        return super()._given() | {"envelope": self.envelope}
+
+    @model_validator(mode="after")
+    def _of_json(self) -> Self:
+        refuse_other_than_json(self.envelope, self.format)
+        return self
+
 
 class DecodeSettings(FormatSettings):
     """How records become columns."""
 
     envelope: Envelope | None = None
     """debezium: a value is a [change event](formats-debezium.md); the schema is that of its row,
-    and a column deleted is added."""
+    and a column deleted is added. connect: a value may be the payload beside a schema, as
+    [Kafka Connect's JsonConverter](formats-debezium.md#flattened-events) writes it."""
     placeholder: Annotated[str, AfterValidator(_placeholder)] | None = None
     """Debezium's `unavailable.value.placeholder`, if its connector has another than the default. A
     row with it is a [dead letter](formats-debezium.md#values-that-the-source-did-not-send). Without
     an envelope no value is a placeholder, unless you name it here."""
     source: tuple[Source, ...] = ()
-    """With an envelope: what the event says of its source, wanted as columns source_lsn, …."""
+    """With the envelope debezium: fields of the event's source that become columns source_lsn and
+    so on."""
     metadata: tuple[Metadata, ...] = ()
-    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers,
+    """Record metadata that becomes columns kafka_key, kafka_timestamp, kafka_headers,
     kafka_tombstone. With tombstone a record without a value is a row: true there, its fields null.
     Without it the format json makes such a record a dead letter."""
 
@@ -93,9 +129,20 @@ class DecodeSettings(FormatSettings):
         return any(one.infers for one in self.parts)
 
     @property
+    def is_event(self) -> bool:
+        """Whether a value is a change event, and its row stands within."""
+        return self.envelope is Envelope.debezium
+
+    @property
     def registries(self) -> set[str]:
         """The connections of schema registries."""
         return {one.registry for one in self.parts if one.registry}
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether a record without a value is a row, or may be one."""
+        is_raw = self.format == Format.raw
+        return is_raw or self.has_own or Metadata.tombstone in self.metadata
 
     @property
     def has_own(self) -> bool:
@@ -107,9 +154,12 @@ class DecodeSettings(FormatSettings):
 
     @model_validator(mode="after")
     def _one_column_each(self) -> Self:
-        if self.source and not self.envelope:
-            raise ValueError("source is what an envelope says: set envelope, or remove this key")
-        if self.envelope and self.on_new_field is OnNewField.refuse:
+        refuse_other_than_json(self.envelope, self.format)
+        if self.source and not self.is_event:
+            raise ValueError(
+                "source is what an envelope says: set envelope: debezium, or remove this key"
+            )
+        if self.is_event and self.on_new_field is OnNewField.refuse:
             raise ValueError(
                 "on_new_field: refuse is not for an envelope: events have other fields than rows"
             )
@@ -125,7 +175,7 @@ def refuse_twice(decode: DecodeSettings) -> None:
     """
     added = [f"{KEY_PREFIX}{name}" for name in (decode.key.declared if decode.key else ())]
     added += [f"{SOURCE_PREFIX}{name}" for name in decode.source]
-    if decode.envelope:
+    if decode.is_event:
         added.append("deleted")
     if twice := sorted({*map(str.lower, decode.declared)} & {*map(str.lower, added)}):
         raise ColumnAddedTwice(columns=tuple(twice))

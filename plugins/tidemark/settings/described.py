@@ -32,9 +32,14 @@ class Role(StrEnum):
     replay = "replay"
 
 
-def ledger_run_id(dag_id: str, run_id: str) -> str:
-    """By which the ledger knows a DAG run: `flights/manual__2026-01-31T12:00:00+00:00`."""
-    return f"{dag_id}/{run_id}"
+def ledger_run_id(dag_id: str, run_id: str, task_id: str = "") -> str:
+    """By which the ledger knows a DAG run: `flights/manual__2026-01-31T12:00:00+00:00`.
+
+    The id of a task group of ours stands behind it: two groups of one region are two runs, of
+    which none closes or resets the other's.
+    """
+    group = task_id.rpartition(".")[0]
+    return "/".join(filter(None, (dag_id, run_id, group)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,36 +26,16 @@ class FaultAtLine(Fault):
     line: int
 
 
-class FileUnreadable(InvalidSettings):
-    """A file of settings can't be read from its disk."""
-
+class FileUnreadable(InvalidSettings, text="{file}: {cause}"):
     file: Path
     cause: str
 
-    def __str__(self) -> str:
-        return f"{self.file}: {self.cause}"
 
-
-class FileNotUtf8(InvalidSettings):
-    """A pipeline file is not in UTF-8."""
-
-    file: Path
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: not UTF-8: save the file as UTF-8"
-
-
-class FileNotYaml(InvalidSettings):
-    """A pipeline file is no YAML."""
-
+class FileNotYaml(InvalidSettings, text="{file}: not YAML: {cause}"):
     file: Path
     line: int | None
     """None if it has a character that YAML forbids, or a date that does not exist."""
     cause: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: not YAML: {self.cause}"
 
 
 class PipelineFaults(InvalidSettings):
@@ -71,16 +51,12 @@ class PipelineFaults(InvalidSettings):
         )
 
 
-class FieldsNotInferred(InvalidSettings):
-    """A pipeline file says `schema: infer` where fields are needed."""
-
+class FieldsNotInferred(
+    InvalidSettings,
+    text="{file}: schema: infer declares no field. Paste the schema that `tidemark preview {file}`"
+    " prints; a run needs fields that a person has seen",
+):
     file: Path
-
-    def __str__(self) -> str:
-        return (
-            f"{self.file}: schema: infer declares no field. Paste the schema that `tidemark preview"
-            f" {self.file}` prints; a run needs fields that a person has seen"
-        )
 
 
 class NotExportedOffsets(InvalidSettings):
@@ -94,109 +70,71 @@ class NotExportedOffsets(InvalidSettings):
         return f"{self.file} is not what `tidemark offsets REGION -o json` prints: {told}"
 
 
-class DagOfOtherVersion(InvalidSettings):
+class DagOfOtherVersion(
+    InvalidSettings,
+    text="the DAG was parsed by another version of Tidemark: let the dag-processor run with the"
+    " api-server's version",
+):
     """What a DAG carries of its pipeline was written by another version of Tidemark."""
 
-    def __str__(self) -> str:
-        return (
-            "the DAG was parsed by another version of Tidemark: let the dag-processor run with"
-            " the api-server's version"
-        )
 
-
-class CarriedTooLarge(InvalidSettings):
-    """What a DAG carries of its pipeline is longer than the page reads."""
-
+class CarriedTooLarge(
+    InvalidSettings,
+    text="the DAG holds {size:,} characters of its pipeline, and the page reads at most {limit:,}:"
+    " name the topics of kafka.topics by a pattern",
+):
     size: int
     limit: int
 
-    def __str__(self) -> str:
-        return (
-            f"the DAG holds {self.size:,} characters of its pipeline, and the page reads at most"
-            f" {self.limit:,}: name the topics of kafka.topics by a pattern"
-        )
 
-
-class ConnectionNotKnown(InvalidSettings):
-    """No environment variable holds a connection."""
-
+class ConnectionNotKnown(
+    InvalidSettings,
+    text="connection {conn_id!r} is not known: set {variable} to a connection; one of Postgres is"
+    ' such as postgres://user:password@host:5432/database, one of Kafka such as {{"conn_type":'
+    ' "kafka", "extra": {{"bootstrap.servers": "host:9092"}}}}',
+):
     conn_id: str
     variable: str
 
-    def __str__(self) -> str:
-        return (
-            f"connection {self.conn_id!r} is not known: set {self.variable} to a connection; one of"
-            " Postgres is such as postgres://user:password@host:5432/database, one of Kafka such as"
-            ' {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
-        )
 
-
-class ConnectionUnreadable(InvalidSettings):
+class ConnectionUnreadable(
+    InvalidSettings,
+    text="{variable} is neither connection JSON nor a URI; write it like"
+    " postgres://user:password@host:5432/database",
+):
     """The text of a connection can't be read; it holds secrets, so only its variable is named."""
 
     conn_id: str
     variable: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.variable} is neither connection JSON nor a URI; write it like"
-            " postgres://user:password@host:5432/database"
-        )
+
+class ConnectionKeysRefused(
+    InvalidSettings,
+    text="connection {conn_id!r}: {keys:list} is not taken; remove it from the connection's extra,"
+    " which may hold {taken}",
+):
+    """Some keys would run code or send files, others have no effect."""
+
+    conn_id: str
+    keys: tuple[str, ...]
+    taken: str
 
 
-class NoFieldDeclared(InvalidSettings):
+class ConnectionIncomplete(
+    InvalidSettings, text="connection {conn_id!r} has no {missing}: {remedy}"
+):
+    conn_id: str
+    missing: str
+    remedy: str
+
+
+class NoFieldDeclared(InvalidSettings, text="the schema declares no field; declare at least one"):
     """A schema declares no field."""
 
-    def __str__(self) -> str:
-        return "the schema declares no field; declare at least one"
 
-
-class FieldNotPlain(InvalidSettings):
-    """The name of a field is empty, or has a character that can't be seen."""
-
+class FieldNameUnfit(InvalidSettings, text="field {field!r} {fault}"):
     field: str
-
-    def __str__(self) -> str:
-        return f"field {self.field!r} is empty or not printable; give it a plain name"
-
-
-class FieldNotOfJson(InvalidSettings):
-    """The name of a field has a character that the decoder of JSON can't read."""
-
-    field: str
-
-    def __str__(self) -> str:
-        return (
-            f"field {self.field!r} has a backslash or a double quote, which the decoder of JSON"
-            " can't read; leave it out, or take values with format: raw"
-        )
-
-
-class FieldTooLong(InvalidSettings):
-    """The name of a field has more bytes than that of a column."""
-
-    field: str
-    size: int
-    limit: int
-
-    def __str__(self) -> str:
-        return (
-            f"field {self.field!r} is {self.size} bytes long; a Postgres column has at most"
-            f" {self.limit}"
-        )
-
-
-class FieldReserved(InvalidSettings):
-    """The name of a field begins as those of the record's coordinates do."""
-
-    field: str
-    prefix: str
-
-    def __str__(self) -> str:
-        return (
-            f"field {self.field!r} starts with {self.prefix!r}, which is kept for the record's "
-            "coordinates; leave it out, or rename it in a decoder of your own"
-        )
+    fault: str
 
 
 class FieldsOfOneName(InvalidSettings):
@@ -212,39 +150,27 @@ class FieldsOfOneName(InvalidSettings):
         )
 
 
-class ColumnAddedTwice(InvalidSettings):
-    """A column that an envelope, its source or the key adds is a field already."""
-
+class ColumnAddedTwice(
+    InvalidSettings,
+    text="envelope, source or key adds a column {columns:list}: name the field otherwise",
+):
     columns: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"envelope, source or key adds a column {', '.join(self.columns)}: name the field"
-            " otherwise"
-        )
 
-
-class RegisteredColumnsUnfit(InvalidSettings):
+class RegisteredColumnsUnfit(InvalidSettings, text="{sections:list}.schema: registry: {problem}"):
     """The columns of a registry's schema do not fit the rest of the pipeline file."""
 
     sections: tuple[str, ...]
     problem: InvalidSettings
 
-    def __str__(self) -> str:
-        return f"{', '.join(self.sections)}.schema: registry: {self.problem}"
 
-
-class FormatNotRegistered(InvalidSettings):
-    """`schema: registry` stands beside a format whose schemas say no columns."""
-
+class FormatNotRegistered(
+    InvalidSettings,
+    text="schema: registry is for the formats {allowed:and}: only there a registry's schema says"
+    " what a record has; declare the fields",
+):
     format: str
     allowed: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"schema: registry is for the formats {' and '.join(self.allowed)}: only there a"
-            " registry's schema says what a record has; declare the fields"
-        )
 
 
 class TypeProblem(StrEnum):
@@ -310,11 +236,8 @@ def _of_type(field: str | None, declared: str, fact: str) -> str:
     return f"{of}the type {declared!r} {fact}; allowed: {ALLOWED}"
 
 
-class NameChanged(InvalidSettings):
+class NameChanged(InvalidSettings, text="{given} is {now} now"):
     """An option, or a field of a form, is given by the name that it had before."""
 
     given: str
     now: str
-
-    def __str__(self) -> str:
-        return f"{self.given} is {self.now} now"

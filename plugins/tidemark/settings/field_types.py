@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from tidemark.model.table_name import NAME_BYTES
 from tidemark.settings.errors import (
     DecimalOutOfBounds,
-    FieldNotOfJson,
-    FieldNotPlain,
-    FieldReserved,
+    FieldNameUnfit,
     FieldsOfOneName,
-    FieldTooLong,
     TypeProblem,
     TypeUnreadable,
 )
@@ -100,14 +97,26 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def _check_name(name: str) -> None:
+    if fault := _fault_of(name):
+        raise FieldNameUnfit(field=name, fault=fault)
+
+
+def _fault_of(name: str) -> str | None:
     if not name or not name.isprintable():
-        raise FieldNotPlain(field=name)
+        return "is empty or not printable; give it a plain name"
     if not UNREAD.isdisjoint(name):
-        raise FieldNotOfJson(field=name)
+        return (
+            "has a backslash or a double quote, which the decoder of JSON can't read; leave it out,"
+            " or take values with format: raw"
+        )
     if (size := len(name.encode())) > NAME_BYTES:
-        raise FieldTooLong(field=name, size=size, limit=NAME_BYTES)
+        return f"is {size} bytes long; a Postgres column has at most {NAME_BYTES}"
     if name.lower().startswith(RESERVED_PREFIX):
-        raise FieldReserved(field=name, prefix=RESERVED_PREFIX)
+        return (
+            f"starts with {RESERVED_PREFIX!r}, which is kept for the record's coordinates; leave it"
+            " out, or rename it in a decoder of your own"
+        )
+    return None
 
 
 class _Parser:

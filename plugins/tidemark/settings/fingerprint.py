@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from tidemark.model.output import DEAD_LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.upsert import Upsert
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import FormatSettings, OnNewField, OnNoField
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
 
@@ -25,6 +25,11 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         **({"decode.placeholder": decode.placeholder} if decode.placeholder else {}),
         **({"decode.source": ", ".join(map(str, decode.source))} if decode.source else {}),
         **(_of_format("decode.key", decode.key) if decode.key else {}),
+        **(
+            {"decode.key.envelope": str(decode.key.envelope)}
+            if decode.key and decode.key.envelope
+            else {}
+        ),
         "transform": pipeline.transform or "none",
         **{
             f"{f'targets.{name}' if name else 'target'}.{field}": value
@@ -33,6 +38,13 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         },
         **of_sending(pipeline),
     }
+
+
+def file_fingerprint(pipeline: Pipeline) -> str:
+    """Of all that the file says: it changes with each setting, and not with comments."""
+    said = pipeline.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    whole = json.dumps([said, fingerprint(pipeline)], sort_keys=True)
+    return sha256(whole.encode()).hexdigest()[:32]
 
 
 def of_sending(pipeline: Pipeline) -> dict[str, str]:
@@ -61,6 +73,7 @@ def _of_format(section: str, part: FormatSettings) -> dict[str, str]:
         **{f"schema.{name}": kind for name, kind in part.declared.items()},
         **({"framing": str(part.framing)} if part.framing else {}),
         **({"on_new_field": "refuse"} if part.on_new_field is OnNewField.refuse else {}),
+        **({"on_no_field": "row"} if part.on_no_field is OnNoField.row else {}),
         **{f"options.{name}": json.dumps(value) for name, value in part.options.items()},
     }
     if part.message:

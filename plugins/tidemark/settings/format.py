@@ -38,6 +38,13 @@ class OnNewField(StrEnum):
     add = "add"
 
 
+class OnNoField(StrEnum):
+    """What a record is that has none of the declared fields."""
+
+    refuse = "refuse"
+    row = "row"
+
+
 FORMATS = ("avro", "protobuf")
 """Whose schemas say what the columns are."""
 
@@ -78,12 +85,13 @@ _NEEDS: dict[str, list[str]] = {
     Format.protobuf: ["schema"],
 }
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema", "on_new_field", "framing", "envelope", "placeholder"},
+    Format.json: {"schema", "on_new_field", "on_no_field", "framing", "envelope", "placeholder"},
     Format.raw: set(),
     Format.avro: {
         "schema",
         "subject",
         "on_new_field",
+        "on_no_field",
         "registry",
         "framing",
         "envelope",
@@ -93,6 +101,7 @@ _TAKES: dict[str, set[str]] = {
         "schema",
         "subject",
         "on_new_field",
+        "on_no_field",
         "registry",
         "framing",
         "envelope",
@@ -154,6 +163,9 @@ class FormatSettings(Strict):
     """ignore: a field that is not declared is passed over; refuse: its record becomes a dead
     letter; add, with `schema: registry`: the next open takes it as a column. See
     [new fields](evolution.md#new-fields)."""
+    on_no_field: OnNoField = OnNoField.refuse
+    """refuse: a record that has none of the declared fields, which is one of another kind, becomes
+    a [dead letter](dead-letters.md#records-of-another-kind); row: it is a row of nulls."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     _descriptors: bytes = PrivateAttr(b"")
@@ -201,6 +213,7 @@ class FormatSettings(Strict):
             "registry": self.registry,
             "options": self.options,
             "on_new_field": self.on_new_field is OnNewField.refuse,
+            "on_no_field": self.on_no_field is OnNoField.row,
             "descriptor": self.descriptor,
             "message": self.message,
         }

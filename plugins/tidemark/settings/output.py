@@ -59,13 +59,14 @@ class OutputSettings(Strict):
     """Columns of the record's key, an object too; none: records have no key. For the mode upsert it
     is the target's key."""
     start: OutputStart | None = None
-    """Needed where the region has published before: beginning sends all that it published, end what
-    it publishes from now on."""
+    """Required if the region has published before. beginning: send all published batches; end: send
+    later batches only."""
     resume_after: Annotated[int, Field(ge=0, le=MAX_BIGINT)] | None = None
-    """Seq of the newest batch that is in the topic. Set it only when an error asks for it, because
-    the group's offsets do not say what was sent; 0: no batch is there."""
+    """Seq of the newest batch in the topic; 0: the topic has none. Set it only when an error asks
+    for it, because the group's offsets do not say which batches were sent."""
     max_rows: Positive = 100_000
-    """Rows in one Kafka transaction, of whole batches: a larger batch has one of its own."""
+    """Rows in one Kafka transaction. It holds whole batches; a larger batch gets a transaction of
+    its own."""
     max_unsent: Positive = 10
     """Plan no further batch while this many published batches are not sent yet."""
     max_seconds: Annotated[int, Field(gt=0, le=MOST_SECONDS)] = 60

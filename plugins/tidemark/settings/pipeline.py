@@ -1,7 +1,7 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
-import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
@@ -17,8 +17,10 @@ from pydantic import (
 from tidemark.model.batch import ONLY
 from tidemark.model.membership import MOST_MEMBERS
 from tidemark.model.output import Parts, Topics
+from tidemark.model.plan import Bounds
+from tidemark.model.upsert import Upsert
 from tidemark.settings import _yaml_file
-from tidemark.settings.decode import DecodeSettings, refuse_unnamed
+from tidemark.settings.decode import DELETED_FIELD, DecodeSettings, refuse_unnamed
 from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings, matchable
@@ -59,11 +61,6 @@ MATCHES = {
 """What a value is that matches a pattern, in words."""
 
 
-def is_region(name: str) -> bool:
-    """Whether a region may have this name."""
-    return re.fullmatch(REGION, name) is not None
-
-
 class Pipeline(Strict):
     """One pipeline: one region, one consumer group, one target or several."""
 
@@ -86,19 +83,21 @@ class Pipeline(Strict):
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Function module:function of DataFrames or of Arrow; none: the columns stay as they are."""
     transform_kind: TransformKind | None = None
-    """dataframe: pyspark DataFrame to DataFrame; arrow: pyarrow RecordBatch to RecordBatch. Needed
-    where the function's annotations do not say it; dataframe, if nothing does."""
+    """dataframe: pyspark DataFrame to DataFrame; arrow: pyarrow RecordBatch to RecordBatch. Set it
+    if the function's annotations do not say it. Default: by the annotations, else dataframe."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
     executors: Logins = Logins()
-    """As whom the tasks of Spark log in, which run the transform: they stage, and no more."""
+    """Connections of the Spark tasks, which run the transform. They write to staging tables
+    only."""
     readers: Logins = Logins()
-    """As whom Airflow's pages, the doorbell, and status, metrics, group, checkpoints, region list
-    and region actions log in."""
+    """Connections of whoever only reads: Airflow's pages, the doorbell, and the commands status,
+    metrics, group, checkpoints, region list and region actions."""
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)] = 1
     """Drivers that share the region's partitions, one Airflow task each."""
     no_progress_seconds: Positive = 300
-    """Seconds without a claimed span, or without Kafka, after which a run fails and says why."""
+    """A run fails after this many seconds without progress: nothing is staged or claimed, or Kafka
+    does not answer."""
     retain_checkpoints: Positive = 1000
     """Checkpoints that a rewind can go back to; older ones are pruned from the ledger."""
     max_consecutive_resets: Positive = 5
@@ -161,10 +160,24 @@ class Pipeline(Strict):
         """Where rows go, by name: the only one has an empty name."""
         return self.targets or ({ONLY: self.target} if self.target else {})
 
+    def upsert_of(self, target: str) -> Upsert | None:
+        """How the rows of a target are upserted; None: they are appended."""
+        upsert = self.all_targets[target].upsert
+        return upsert and replace(upsert, of_changes=self.decode.is_event)
+
     @property
     def tables(self) -> dict[str, str]:
         """The targets' tables, by name."""
         return {name: one.table for name, one in self.all_targets.items()}
+
+    @property
+    def keeps_deleted(self) -> bool:
+        """Whether a table of last rows would keep a row whose flattened deletion nobody reads.
+
+        Also one that tombstones delete: a connector may be set to send none behind such a record.
+        """
+        is_told = DELETED_FIELD in self.decode.declared
+        return not is_told and any(one.upsert for one in self.all_targets.values())
 
     @property
     def sent_target(self) -> str | None:
@@ -172,6 +185,17 @@ class Pipeline(Strict):
         if self.output is None or self.output.topic is None:
             return None
         return self.output.target or next(iter(self.all_targets))
+
+    def bounds(self) -> Bounds:
+        """Limits of a batch and of a run.
+
+        A batch is sent in one transaction, which may take output.max_seconds: where batches are
+        sent and nobody said how large they are, they are no larger than what one is meant to hold.
+        """
+        bounds = self.batch.bounds()
+        if self.sending is None or "max_records" in self.batch.model_fields_set:
+            return bounds
+        return replace(bounds, max_records=min(bounds.max_records, self.sending.max_rows))
 
     @property
     def sending(self) -> OutputSettings | None:
@@ -262,6 +286,12 @@ class Pipeline(Strict):
     def project(self) -> Path:
         """Where transforms are imported from; see `project_of`."""
         return project_of(self._file)
+
+    @property
+    def needs_deletions(self) -> bool:
+        """Whether a row depends on records that delete its key, and that compaction may take."""
+        upserts = [one.upsert for one in self.all_targets.values() if one.upsert]
+        return any(one.deleted or self.decode.has_tombstones for one in upserts)
 
     @property
     def has_code(self) -> bool:

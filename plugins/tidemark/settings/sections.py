@@ -26,20 +26,26 @@ Positive = Annotated[int, Field(gt=0, le=MAX_BIGINT)]
 class Strict(BaseModel):
     """A section of the file: unknown keys are refused, nothing changes once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class BatchSettings(Strict):
     """Bounds of a batch and of a run."""
 
-    max_records: Positive = 100_000
-    """Offsets in one batch, shared fairly over the partitions."""
-    max_bytes: Positive | None = None
-    """Bytes of values in one batch, estimated from the sizes of earlier batches."""
+    seconds: Positive | None = 5
+    """Seconds that the drain of a batch, and its publish, may take. The plan computes the number of
+    records from the rate of the newest batches, and at most doubles that of the batch before.
+    `null`: only the bounds below count."""
+    max_records: Positive = 1_000_000
+    """Offsets in one batch at most, shared fairly over the partitions. With an output topic the
+    default is `output.max_rows`, because each batch is sent in one transaction."""
+    max_bytes: Positive | None = 256 << 20
+    """Bytes of values in one batch at most, estimated from the sizes of earlier batches."""
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None
-    """Seconds after which a run plans no further batch; with a backlog it publishes one."""
+    """Seconds after which a run plans no further batch. A run with a backlog publishes at least
+    one."""
     in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 2
     """Batches at work at once: with 2, the next one is drained while one is published."""
 
@@ -51,6 +57,7 @@ class BatchSettings(Strict):
             max_seconds=self.max_seconds,
             max_bytes=self.max_bytes,
             in_flight=self.in_flight,
+            seconds=self.seconds,
         )
 
 

@@ -52,7 +52,8 @@ class TargetSettings(Strict):
     table: Annotated[str, AfterValidator(spelled)]
     """Table with its schema: public.flights. Only this region may use it."""
     mode: Mode = Mode.append
-    """append: every record adds its rows; upsert: a key has its last row, or none."""
+    """append: every record adds its rows, of a compacted topic every one that is left when it is
+    read; upsert: a key has its last row, or none."""
     key: tuple[ColumnName, ...] = ()
     """Columns that tell rows apart, for the mode upsert."""
     order_by: ColumnName | None = None

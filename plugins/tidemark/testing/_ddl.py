@@ -10,8 +10,8 @@ import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, packages_of
-from tidemark.postgres.session import SETTINGS, Cursor, configure, open_session
+from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, packages_of, quoted
+from tidemark.postgres.session import Cursor, configure, open_session, settle
 from tidemark.runs.fit import fit
 from tidemark.runs.targets import writers_of
 from tidemark.settings.pipeline import Pipeline
@@ -19,7 +19,6 @@ from tidemark.spark.cluster import find_project
 from tidemark.spark.sample import transformed_sample
 from tidemark.spark.specs import columns_given
 from tidemark.staging.errors import TargetDoesNotFit, TargetsDoNotFit
-from tidemark.staging.fit import quoted
 from tidemark.staging.target_writer import TargetWriters
 from tidemark.testing._transform import refuse_registered, spark_session
 from tidemark.testing.errors import DdlRefused, DdlWithoutTable
@@ -80,7 +79,7 @@ def _run(cursor: Cursor, ddl: str) -> None:
         at = error.diag.statement_position
         line = ddl.count("\n", 0, int(at)) + 1 if at else None
         raise DdlRefused(cause=error.diag.message_primary or str(error), line=line) from error
-    configure(cursor, SETTINGS, is_local=False)
+    settle(cursor)
 
 
 def _faults(cursor: Cursor, writers: TargetWriters) -> Iterator[str]:

@@ -11,14 +11,15 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from tidemark.model.batch import DeadLetter
+from tidemark.runs.targets import writers_of
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.spark.cluster import find_project
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import decode_block, row_schema
-from tidemark.spark.sample import transformed_sample
-from tidemark.spark.specs import decoding_of
+from tidemark.spark.sample import listed, transformed_sample
+from tidemark.spark.specs import decoding_of, old_key_of
 from tidemark.testing.errors import FieldsInRegistry, RegistryNotGiven, RowsOfSeveralTargets
 
 Value = bytes | str | Mapping[str, Any] | None
@@ -109,14 +110,19 @@ def run_transform(
     later calls use again. `connections` are needed by id for a schema registry alone.
 
     Raises:
-        InvalidSettings: the file or the transform can't be used, or a connection lacks.
+        InvalidSettings: the file or the transform can't be used, a connection lacks, or its rows
+            lack a column that the target's mode needs.
         TransformFailed: the transform raises.
-        IncompleteRead, SchemaMismatch: it cuts its rows, or its columns depend on the data.
+        IncompleteRead: it cuts its rows.
+        SchemaMismatch: its columns depend on the data, or Postgres can't hold one.
     """
     loaded = Pipeline.load(pipeline)
     refuse_registered(loaded)
     find_project(loaded.project)
-    decoding = decoding_of(loaded.decode, _needed(loaded, connections or {}))
+    registries = _needed(loaded, connections or {})
+    decoding = decoding_of(
+        loaded.decode, registries, old_key_of(loaded), keeps_deleted=loaded.keeps_deleted
+    )
     decoder = RecordDecoder(decoding)
     schema = row_schema(decoder.schema, tuple(map(str, loaded.decode.metadata)))
     topic = _first_topic(loaded)
@@ -124,7 +130,8 @@ def run_transform(
     rows, dead_letters = decode_block(decoder, messages, schema)
     table = pa.Table.from_batches([rows], schema)
     made = transformed_sample(loaded.named_transform, table, spark_session)
-    return Made({name: table.to_pylist() for name, table in made.items()}, dead_letters)
+    writers_of(loaded, {name: rows.schema for name, rows in made.items()}).refuse_unfit_rows()
+    return Made({name: listed(table) for name, table in made.items()}, dead_letters)
 
 
 def refuse_registered(pipeline: Pipeline) -> None:

@@ -3,40 +3,29 @@
 from tidemark.errors import InvalidSettings
 
 
-class RowsOfSeveralTargets(InvalidSettings):
-    """Rows were asked for without a target, and there are several."""
-
+class RowsOfSeveralTargets(
+    InvalidSettings,
+    text="rows of several targets: use by_target[...], of {targets:list}",
+):
     targets: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"rows of several targets: use by_target[...], of {', '.join(self.targets)}"
 
-
-class FieldsInRegistry(InvalidSettings):
-    """Only a registry knows a pipeline's columns."""
-
+class FieldsInRegistry(
+    InvalidSettings,
+    text="{region}: {sections:list}.schema is registry, and a test asks none: copy the file and"
+    " declare the fields (`tidemark preview` shows them)",
+):
     region: str
     sections: tuple[str, ...]
     """Of the pipeline file: decode.key."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.region}: {', '.join(self.sections)}.schema is registry, and a test asks none:"
-            " copy the file and declare the fields (`tidemark preview` shows them)"
-        )
 
-
-class RegistryNotGiven(InvalidSettings):
-    """The pipeline has a schema registry whose connection the test does not give."""
-
+class RegistryNotGiven(
+    InvalidSettings,
+    text="{connection}: give the registry's connection, such as connections={{{connection!r}:"
+    " Connection({connection!r}, 'http', 'http://host', 8081)}}",
+):
     connection: str
-
-    def __str__(self) -> str:
-        name = self.connection
-        return (
-            f"{name}: give the registry's connection, such as"
-            f" connections={{{name!r}: Connection({name!r}, 'http', 'http://host', 8081)}}"
-        )
 
 
 class DdlRefused(InvalidSettings):
@@ -54,10 +43,8 @@ class DdlRefused(InvalidSettings):
         )
 
 
-class DdlWithoutTable(InvalidSettings):
-    """A DDL does not make the tables of some targets."""
-
+class DdlWithoutTable(
+    InvalidSettings,
+    text="the DDL has no CREATE TABLE of {targets:list}: add it",
+):
     targets: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"the DDL has no CREATE TABLE of {', '.join(self.targets)}: add it"

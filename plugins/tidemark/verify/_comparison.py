@@ -18,7 +18,6 @@ from psycopg2 import sql
 from tidemark.admin.held import compacted
 from tidemark.ledger.queries import Published, PublishedSpan
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
-from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
 from tidemark.postgres.session import Cursor, exact_texts
 from tidemark.postgres.transaction import transaction
@@ -28,7 +27,7 @@ from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.tables import complete_reads
+from tidemark.staging.tables import whole_reads
 from tidemark.staging.target import Target
 from tidemark.staging.target_writer import but, columns_to_skip
 from tidemark.verify._multiset import Multisets
@@ -209,7 +208,7 @@ class Comparison:
             for name, own in columns.items():
                 tables.create(cursor, batch.staging.of_target(name), own, self.region.writer)
         winners = executor.drain(batch, [one.span for one in spans])
-        return columns, winners, self._reads(batch, spans)
+        return columns, winners, self._reads(batch, spans, winners)
 
     def _drop(self, cursor: Cursor, again: RereadBatches) -> None:
         tables.drop(cursor, again.batch.staging)
@@ -248,7 +247,8 @@ class Comparison:
     ) -> Iterator[Multisets]:
         """What became of the rows that were read again, as the target's mode says."""
         settings, name = self.region.pipeline.all_targets[target.name], self.region.name
-        upsert, columns = settings.upsert, _published(cursor, target, columns, settings)
+        upsert = self.region.pipeline.upsert_of(target.name)
+        columns = _published(cursor, target, columns, settings)
         if upsert:
             yield from upserts_of(cursor, name, again, target, columns, upsert, winners)
         else:
@@ -270,12 +270,12 @@ class Comparison:
             if purged_of(cursor, name, again) == purged:
                 return found
 
-    def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
-        again = [one.span for one in spans]
+    def _reads(
+        self, batch: Batch, spans: Spans, winners: Sequence[Attempt]
+    ) -> tuple[SpanRead, ...]:
+        again, transform = [one.span for one in spans], self.region.pipeline.transform
         with transaction(self.region.ledger.engine, "reads") as cursor:
-            reads = complete_reads(cursor, batch.staging, MEMBER, again)
-        refuse_unread(batch, again, reads, self.region.pipeline.transform)
-        return reads
+            return whole_reads(cursor, batch, MEMBER, again, winners, transform)
 
 
 def with_found(proof: BatchProof, *found: Difference, wrong: int | None = None) -> BatchProof:

@@ -26,7 +26,8 @@ from tidemark.verify._scratch import RereadBatches
 from tidemark.verify.errors import TransformIsAnother
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
-_TEXTS = ("text", "character varying", "citext")
+_TEXTS = ("text", "character varying", "citext", "interval", "point", "lseg", "path", "polygon",
+          "circle")  # fmt: skip
 _DEAD_LETTER = ("topic", "partition", "offset")
 
 _LIKE_TARGET = sql.SQL(
@@ -196,7 +197,7 @@ def comparable(own: TableColumn) -> sql.Composable:
         # json itself has no equality
         return sql.SQL("{0}::jsonb{1} AS {0}").format(name, sql.SQL(array))
     if kind in _TEXTS:
-        # citext, or a nondeterministic collation, may call different texts equal
+        # equal to others (citext, a nondeterministic collation, 24 hours and a day), or to nothing
         return sql.SQL('{0}::text{1} COLLATE "C" AS {0}').format(name, sql.SQL(array))
     return name
 

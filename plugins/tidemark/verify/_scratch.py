@@ -10,8 +10,15 @@ from psycopg2 import sql
 from sqlalchemy import Engine
 
 from tidemark.ledger.queries import PublishedSpan
-from tidemark.model.batch import ONLY, Batch, PlannedSpan, Stored
-from tidemark.postgres.session import Cursor, query, try_lock_name, unlock_name
+from tidemark.model.batch import ONLY, STAGING_SCHEMA, Batch, PlannedSpan, Stored
+from tidemark.postgres.session import (
+    SETTINGS,
+    Cursor,
+    configure,
+    query,
+    try_lock_name,
+    unlock_name,
+)
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 
@@ -98,9 +105,9 @@ def _owner(table: str) -> str:
 
 def _drop(cursor: Cursor, tables: list[str]) -> None:
     """Best effort: a table that a dying worker still holds is left for the next verification."""
-    cursor.execute("SET lock_timeout = '5s'")
+    configure(cursor, {"lock_timeout": "5s"}, is_local=False)
     for table in tables:
-        identifier = sql.Identifier("tidemark_staging", table)
+        identifier = sql.Identifier(STAGING_SCHEMA, table)
         with suppress(psycopg2.errors.LockNotAvailable):
             cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(identifier))
-    cursor.execute("RESET lock_timeout")
+    configure(cursor, {"lock_timeout": SETTINGS["lock_timeout"]}, is_local=False)

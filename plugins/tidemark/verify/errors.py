@@ -3,14 +3,10 @@
 from tidemark.errors import SchemaMismatch
 
 
-class TransformIsAnother(SchemaMismatch):
-    """The target lacks columns that the transform returns."""
-
+class TransformIsAnother(
+    SchemaMismatch,
+    text="{target} lacks the columns {columns:list} that the transform returns: another transform"
+    " wrote the table; verify with the pipeline file that wrote it",
+):
     target: str
     columns: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target} lacks the columns {', '.join(self.columns)} that the transform returns:"
-            " another transform wrote the table; verify with the pipeline file that wrote it"
-        )

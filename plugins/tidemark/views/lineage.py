@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import Measured
+from tidemark.model.facts import is_pattern
 from tidemark.model.state import Run
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import ledger_of
@@ -62,6 +63,28 @@ def lineage_of(
     return Lineage(topics, tables, tuple(sorted(found)) if is_plain else ())
 
 
+def declared_lineage(pipeline: Pipeline, connections: Connections) -> Lineage:
+    """What the pipeline file says, without a look at the ledger: topics that it names, and tables.
+
+    Topics that a pattern stands for are not known, nor are columns of tables.
+    """
+    kafka, warehouse = connections[pipeline.kafka.connection], connections[pipeline.warehouse]
+    names = (one for one in pipeline.kafka.topics if not is_pattern(one))
+    fields, place = _fields(pipeline.decode), kafka_namespace(kafka)
+    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
+    return Lineage(
+        topics=tuple(Dataset(place, topic, fields) for topic in sorted(names)),
+        tables=tuple(
+            Dataset(postgres_namespace(warehouse), _full(warehouse, one), {}) for one in targets
+        ),
+        made_of=(),
+    )
+
+
+def _full(warehouse: Connection, target: Target) -> str:
+    return f"{warehouse.schema}.{target.schema}.{target.table}"
+
+
 def _fields(decode: DecodeSettings) -> dict[str, str]:
     """What is declared of a record's value and key, as the columns are called."""
     key = decode.key.declared if decode.key else {}
@@ -87,8 +110,9 @@ def _tables(
         with autocommit(ledger.engine) as cursor:
             found = find_columns(cursor, target.schema, target.table)
         columns = {column.name: column.type_name for column in found}
-        full = f"{warehouse.schema}.{target.schema}.{target.table}"
-        yield Dataset(place, full, columns, moved.get(name, 0) if counts else None)
+        yield Dataset(
+            place, _full(warehouse, target), columns, moved.get(name, 0) if counts else None
+        )
 
 
 def kafka_namespace(connection: Connection) -> str:

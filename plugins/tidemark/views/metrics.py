@@ -151,7 +151,7 @@ OTHER = "other"
 
 _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_up": ("1 if ledger and Kafka could be asked, else 0", lambda r: not r.problem),
-    "tidemark_epoch": ("One more at each open, reset, rewind, replay or rename", lambda r: r.epoch),
+    "tidemark_epoch": ("One more at each open, reset, rewind or replay", lambda r: r.epoch),
     "tidemark_head_seq": ("Seq of the newest checkpoint", lambda r: r.head_seq),
     "tidemark_consecutive_resets": ("Resets since a publish", lambda r: r.consecutive_resets),
     "tidemark_dead_letters": (
@@ -249,7 +249,32 @@ def metrics_of(measured: Iterable[Measures]) -> Iterator[Metric]:
     yield from _families(_OF_PARTITION, ["region", "topic", "partition"], partitions)
     members = [((one.region, each.name), each) for one in found for each in one.members]
     yield from _families(_OF_MEMBER, ["region", "member"], members)
+    yield from _of_starts(found)
     yield from _measured(whole)
+
+
+def _of_starts(found: Sequence[RegionStatus]) -> Iterator[Metric]:
+    """Opens that were refused, and doorbells."""
+    refused = GaugeMetricFamily(
+        "tidemark_open_refused_timestamp_seconds",
+        "When the newest open was refused, while nothing has opened since",
+        labels=["region", "code"],
+    )
+    looks = GaugeMetricFamily(
+        "tidemark_doorbell_up", "1 if the doorbell can look, else 0", labels=["region"]
+    )
+    said = GaugeMetricFamily(
+        "tidemark_doorbell_timestamp_seconds",
+        "When the doorbell told the ledger so; each minute, while the triggerer runs",
+        labels=["region"],
+    )
+    for one in found:
+        if (open_ := one.starts.refused) is not None:
+            refused.add_metric([one.region, open_.code], open_.at.timestamp())
+        if (bell := one.starts.doorbell) is not None:
+            looks.add_metric([one.region], float(bell.code is None))
+            said.add_metric([one.region], bell.at.timestamp())
+    yield from (family for family in (refused, looks, said) if family.samples)
 
 
 def _measured(found: Sequence[Measures]) -> Iterator[Metric]:

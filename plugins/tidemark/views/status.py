@@ -10,13 +10,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tidemark.errors import InvalidSettings
 from tidemark.kafka.facts import Broker, oldest_unread
+from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.sending import sent_seqs, unsent, withheld_seqs
-from tidemark.model.offsets import TopicPartition, in_ranges
+from tidemark.ledger.starts import NO_STARTS, Awaited, RefusedOpen, Starts, StartsLookup
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, TopicPartition, in_ranges
 from tidemark.model.output import Topics
+from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.ports import Output
+from tidemark.runs.errors import RegionInOtherLedger
 from tidemark.runs.region import Region, facts_left, unsubscribed
 from tidemark.staging.catalog import find_relation
 from tidemark.staging.target import Target, count_beside_ledger
@@ -119,6 +126,8 @@ class RegionStatus:
     """After so many in a row no run opens."""
     problem: str | None = None
     """What could not be asked."""
+    starts: Starts = NO_STARTS
+    """What stands in the way of its next run."""
 
     @property
     def is_open(self) -> bool:
@@ -173,8 +182,9 @@ def in_ledger(region: Region) -> RegionStatus:
     if not queries.ledger_is_there():
         return RegionStatus(region.name, "never opened")
     state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
+    starts = StartsLookup(ledger.engine).starts([region.name]).get(region.name, NO_STARTS)
     if state is None:
-        return RegionStatus(region.name, "never opened", remarks=others)
+        return RegionStatus(region.name, "never opened", remarks=others, starts=starts)
     run = ledger.newest_run(region.name)
     published = queries.checkpoints(region.name, last=1)
     return RegionStatus(
@@ -196,15 +206,12 @@ def in_ledger(region: Region) -> RegionStatus:
         newest=published[0] if published else None,
         run_state=run.state if run else None,
         max_consecutive_resets=region.pipeline.max_consecutive_resets,
+        starts=starts,
     )
 
 
-def with_kafka(
-    region: Region, partitions: Iterable[PartitionStatus], patience: float | None = None
-) -> list[PartitionStatus]:
+def with_kafka(region: Region, partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
     """The same partitions with the group's offsets and the ends; a topic that is gone has none.
-
-    A broker that gives no sign of life for `patience` seconds is not asked.
 
     Raises:
         TidemarkError: Kafka can't be asked.
@@ -212,11 +219,55 @@ def with_kafka(
     asked = {one.topic_partition: one for one in partitions}
     if not asked:
         return []
-    if patience is not None:
-        region.broker.ping(patience)
     ends = facts_left(region.broker, {at.topic for at in asked}).ends
     committed = region.group.committed(asked)
     return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]
+
+
+def refuse_other_ledger(region: Region) -> None:
+    """Compare a ledger that does not know the region with what Kafka says of it.
+
+    A topic that is not there yet tells nothing.
+
+    Raises:
+        Refused: Kafka's group offsets are of this region, so its ledger is another one.
+        TidemarkError: Kafka can't be asked.
+    """
+    try:
+        topics = region.broker.topics(region.pipeline.kafka.topics)
+        ends = region.broker.facts(topics).ends
+    except InvalidSettings:
+        return
+    conn_id = region.pipeline.warehouse
+    refuse_offsets_of(region.name, region.group, ends, region.ledger.queries, conn_id)
+
+
+def refuse_offsets_of(
+    region: str,
+    group: Group,
+    partitions: Iterable[TopicPartition],
+    ledger: LedgerQueries,
+    conn_id: str,
+) -> None:
+    """Refuse a ledger that does not know the region if the group's offsets are of that.
+
+    A region that was dropped is known by its drop. `conn_id` leads to the ledger.
+
+    Raises:
+        Refused: they are. Unreachable: Kafka or the ledger does not answer.
+    """
+    marks = group.committed_metadata(partitions).values()
+    own = [text for _, text in marks if text.partition("/")[0] == region]
+    mirrored = max(map(Mirrored.parse, own), key=lambda one: one.epoch, default=NEVER_MIRRORED)
+    if not mirrored.epoch or (ledger.ledger_is_there() and ledger.was_dropped(region)):
+        return
+    raise RegionInOtherLedger(
+        region=region,
+        group=group.group_id,
+        conn_id=conn_id,
+        epoch=mirrored.epoch,
+        seq=mirrored.seq,
+    )
 
 
 def with_group(region: Region, found: RegionStatus) -> RegionStatus:
@@ -324,6 +375,10 @@ class Unread:
     """Between the ledger's offsets and the last stable offsets."""
     is_at_rest: bool
     """It never opened, or nobody is at work in it, and its newest run did not fail."""
+    ends: Offsets
+    """The last stable offsets."""
+    refused: RefusedOpen | None = None
+    """What refused its newest open, if that took no epoch."""
 
 
 def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -> Unread:
@@ -332,15 +387,23 @@ def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -
     Raises:
         TidemarkError: ledger or Kafka can't be asked, or a topic does not exist.
     """
-    state = ledger.known_region(region)
-    read = ledger.merged_checkpoint(region).offsets if state else {}
-    facts = broker.facts(broker.topics(topics))
+    [awaited] = StartsLookup(ledger.engine).awaited([region]).values()
+    return unread_of(awaited, broker.facts(broker.topics(topics)))
+
+
+def unread_of(awaited: Awaited, facts: Facts) -> Unread:
+    """What waits for a region in topics with these facts."""
     waiting = sum(
-        max(0, end - read.get(partition, facts.log_starts[partition]))
+        max(0, end - awaited.offsets.get(partition, facts.log_starts[partition]))
         for partition, end in facts.ends.items()
     )
-    is_at_rest = state is None or ledger.queries.awaits_run(region)
-    return Unread(state.epoch if state else 0, waiting, is_at_rest)
+    return Unread(
+        epoch=awaited.epoch,
+        offsets=waiting,
+        is_at_rest=awaited.is_at_rest,
+        ends=facts.ends,
+        refused=awaited.refused,
+    )
 
 
 def oldest_times(

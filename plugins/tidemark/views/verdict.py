@@ -5,10 +5,12 @@ Who knows more, as the pages know Airflow's runs, adds to it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
 from tidemark.errors import DataLost, Refused, RunNotDone, by_code
+from tidemark.ledger.starts import Starts
 from tidemark.model.plain import amount
 from tidemark.views.status import OutputStatus, RegionStatus, brief
 
@@ -92,6 +94,7 @@ def verdict_of(found: RegionStatus) -> Verdict:
 def _of_status(found: RegionStatus) -> Iterator[Verdict]:
     if found.problem:
         yield Verdict(Level.unknown, found.problem)
+    yield from of_starts(found.starts)
     if found.max_consecutive_resets is None:
         yield never_opened(found.lag)
         return
@@ -171,6 +174,30 @@ def failed(run_id: str, reason: str, error: TaskError = RUN_NOT_DONE) -> Verdict
     where = f" in the task {task}" if task else ""
     sentence = f"The newest run failed{where} ({run_id}): {reason}"
     return Verdict(Level.red, sentence, remedy(code), code)
+
+
+def of_starts(found: Starts) -> Iterator[Verdict]:
+    """Of a region whose newest open was refused, or whose doorbell can't look."""
+    if (one := found.refused) is not None:
+        yield Verdict(
+            Level.red,
+            f"The newest open was refused ({one.run_id}, {_moment(one.at)}): {one.code},"
+            f" {one.case}.",
+            remedy(one.code),
+            one.code,
+        )
+    if (bell := found.doorbell) is not None and bell.code and not bell.is_old:
+        yield Verdict(
+            Level.behind,
+            f"The doorbell can't look since {_moment(bell.since)}: {bell.code}, {bell.case}."
+            " Runs start by the schedule's floor alone.",
+            f"{remedy(bell.code)} The triggerer's log says more.",
+            bell.code,
+        )
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def at_rest(drifting: int | None, short: Sequence[str]) -> Iterator[Verdict]:

@@ -4,18 +4,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from tests.support.commands import (
-    PIPELINE,
-    answer,
-    commit,
-    refusal,
-    settle_in,
-    tidemark,
-)
+from tests.support.commands import answer, commit, settle_in, tidemark
 from tests.support.executor import LocalExecutor, nothing
 from tests.support.waiting import until
 from tests.support.world import World, dump
@@ -101,34 +93,7 @@ def test_a_live_member_is_shown_by_kafka_and_by_the_ledger(region: World) -> Non
     assert f"waits for member 2 (m1), which holds {region.topic}[0]" in shown
 
 
-def test_lag_is_told_from_kafka_and_from_the_ledger(region: World) -> None:
-    region.produce(3, start=50)
-    commit(region, region.partition(0), 1)
-    found = answer("group", region.region)
-    assert found["partitions"][0] == {
-        "topic": region.topic, "partition": 0, "ledger": 5, "kafka": 1, "end": 8,
-        "is_read": True, "lag": 3, "kafka_lag": 7, "drift": -4,
-    }  # fmt: skip
-    assert (found["lag"], found["kafka_lag"], found["drifting"]) == (3, 7, 1)
-
-
-def test_after_a_run_nobody_is_there_and_nobody_holds_anything_up(region: World) -> None:
-    found = answer("group", region.region)
-    assert found["held_up"] is None
-    (member,) = found["members"]
-    assert (member["state"], member["in_group"], member["partitions"]) == ("done", False, [])
-    assert member["drain_ms"] == member["drain_ms_max"] > 0
-    told = tidemark("group", region.region).stdout
-    assert "nothing is waiting: no batch is unpublished" in told
-    assert "not in the group" not in told
-    region.sql("UPDATE tidemark.members SET state = 'draining'")
-    for command in ("group", "status"):
-        (member,) = answer(command, region.region)["members"]
-        assert member["state"] == "gone"
-    region.sql("UPDATE tidemark.runs SET state = 'open'")
-    assert "draining, not in the group" in tidemark("group", region.region).stdout
-
-
+@pytest.mark.long
 def test_a_foreign_consumer_is_marked_and_named_as_what_holds_things_up(region: World) -> None:
     region.produce(3, start=50)
     region.open("second")
@@ -149,33 +114,6 @@ def test_a_foreign_consumer_is_marked_and_named_as_what_holds_things_up(region: 
     assert "not fenced  grafana on" in told
 
 
-def test_a_process_of_an_earlier_epoch_is_not_foreign(region: World) -> None:
-    region.produce(3, start=50)
-    with at_work(region):
-        region.sql("UPDATE tidemark.members SET epoch = 1 WHERE member = 2")
-        (member,) = answer("group", region.region)["members"]
-    assert (member["kind"], member["number"], member["state"]) == ("earlier", 2, None)
-
-
-def test_partitions_that_nobody_holds_are_said_to_be_nobodys(region: World) -> None:
-    region.produce(3, start=50)
-    region.open("second")
-    plan(region)
-    found = answer("group", region.region)
-    assert (found["held_up"]["by"], found["held_up"]["seconds"] < 600) == (None, True)
-    assert "nobody holds them" in tidemark("group", region.region).stdout
-
-
-def test_a_region_that_never_opened_has_a_group_and_no_mirror(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settle_in(world, tmp_path, monkeypatch)
-    tidemark("migrate", PIPELINE)
-    found = answer("group", world.region)
-    assert (found["state"], found["run_state"], found["members"]) == ("dead", "never opened", [])
-    assert refusal("mirror", world.region, exits=16).case == "RegionNeverOpened"
-
-
 def test_a_mirror_repairs_what_somebody_moved(region: World) -> None:
     """B13."""
     before = dump(region.warehouse)
@@ -192,14 +130,3 @@ def test_a_mirror_repairs_what_somebody_moved(region: World) -> None:
     told = tidemark("mirror", region.region).stdout
     assert "Kafka was written and reads back equal in 2 partitions" in told
     assert dump(region.warehouse) == before
-
-
-def test_a_mirror_beside_a_run_lets_it_end_well(region: World) -> None:
-    """It takes no epoch: the member at work publishes as if nothing had been."""
-    region.produce(3, start=50)
-    with at_work(region):
-        found: dict[str, Any] = answer("mirror", region.region)
-    assert found["epoch"] == 2
-    region.close("second")
-    assert region.kafka_offsets() == region.ledger_offsets()
-    assert region.ledger_offsets()[region.partition(0)] == 8

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 from tests.support.commands import answer, tidemark
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce
@@ -90,11 +91,9 @@ def test_the_tests_that_it_writes_pass(project: World, topic: Callable[..., str]
     assert f"{sum(counts)} passed" in tested.stdout
 
 
+@pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind == "arrow" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_it_writes_is_checked_and_run(project: World, kind: str) -> None:
     """B11, B12: the check passes, and the rows of a real run are the records.
 
@@ -144,16 +143,40 @@ def test_it_says_what_it_saw_and_what_it_left_open(project: World) -> None:
     assert found["next"][0] == "python -m pytest tests/test_clicks.py"
 
 
-def test_change_events_are_seen_as_such(project: World) -> None:
-    """B20: the fields are those of the row."""
-    produce(project.kafka, project.topic, EVENTS)
-    found = answer("init", "orders", "--topic", project.topic, "--dir", "deep/er")
-    assert found["decode"] == {"format": "json", "envelope": "debezium"}
-    assert found["rows"] == 2
-    where = "docs/formats-debezium.md"
-    assert where not in tidemark("init", "inserts", "--topic", project.topic).stdout
-    produce(project.kafka, project.topic, [None])
-    assert where in tidemark("init", "deletes", "--topic", project.topic).stdout
+def test_record_types_and_wrappers_are_told_and_read(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G166, B12, B20: by `init`, `check` and `preview`; of a file that does not read them, too."""
+    monkeypatch.setattr("tidemark.spark.executor.spark_executor", LocalExecutor)
+    rows = [{"id": number, "name": "a", "__deleted": "false"} for number in range(3)]
+    rows.append(rows[0] | {"__deleted": "true"})
+    values = [{"schema": {"type": "struct"}, "payload": row} for row in rows]
+    produce(project.kafka, project.topic, [json.dumps(one).encode() for one in values])
+    types = {"id, name, __deleted": 4}, {"a payload beside a schema": 4}
+    found = answer("init", "clicks", "--topic", project.topic, "--upsert", "id")
+    assert (found["record_types"], found["wrappers"]) == types
+    assert (found["upsert"]["deleted"], found["dead_letters"]) == ("__deleted", {})
+    file = Path("dags/clicks.yaml")
+    settings = yaml.safe_load(file.read_text())
+    del settings["transform"], settings["decode"]["metadata"]  # no tombstone is there to drop
+    file.write_text(yaml.safe_dump(settings))
+    tidemark("run", str(file))
+    assert project.sql("SELECT id FROM public.clicks ORDER BY 1") == [(1,), (2,)]
+
+    del settings["decode"]["envelope"]
+    file.write_text(yaml.safe_dump(settings))
+    found = answer("preview", str(file))
+    assert (found["record_types"], found["wrappers"]) == types
+    assert [one["reason"] for one in found["dead_letters"]] == ["NO_DECLARED_FIELD"] * 4
+    checks = {
+        one["check"]: one for one in answer("check", str(file), "--no-spark", exits=1)["checks"]
+    }
+    assert checks["records"]["state"] == "warned"
+    assert "4 NO_DECLARED_FIELD" in checks["records"]["fact"]
+    assert "envelope: connect" in checks["records"]["remedy"]
+    told = tidemark("init", "appended", "--topic", project.topic).stdout
+    assert "1 record type: 4 of id, name, __deleted" in told
+    assert "__deleted: each deletion is a row that says so" in told
 
 
 @pytest.mark.long
@@ -187,6 +210,28 @@ def test_change_events_are_upserted_if_asked(project: World) -> None:
     assert project.sql(COLUMNS) == written_by_hand
 
 
+@pytest.mark.long
+def test_a_key_that_is_not_the_sources_own_is_told(project: World) -> None:
+    """B11, B12: with how many updates tell the row before; `check` says the same of the file."""
+    row = {"id": 1, "email": "a@x"}
+    events = [{"op": "c", "before": None, "after": row}, {"op": "u", "before": row, "after": row},
+              {"op": "u", "before": None, "after": row}]  # fmt: skip
+    producer = Producer({"bootstrap.servers": project.kafka})
+    for event in events:
+        producer.produce(project.topic, json.dumps(event), json.dumps({"payload": {"id": 1}}))
+    assert producer.flush(120) == 0
+    init = ("init", "--topic", project.topic, "--upsert")
+    told = " ".join(tidemark(*init, "email", "other").stdout.split())
+    assert "key (email) is not that of the source's rows (id); 1 of 2 updates" in told
+    assert "REPLICA IDENTITY FULL" in told
+    assert "not that of the source's" not in tidemark(*init, "id", "own").stdout
+    for name, state in (("other", "warned"), ("own", "ok")):
+        checked = program("tidemark", "check", f"dags/{name}.yaml", "--no-spark", "-o", "json")
+        checks = json.loads(checked.stdout)["checks"]
+        assert [one["state"] for one in checks if one["check"] == "key"] == [state]
+
+
+@pytest.mark.long
 def test_avro_is_named_and_read_by_the_registry(
     project: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +254,7 @@ def test_avro_is_named_and_read_by_the_registry(
     assert project.sql("SELECT id, name FROM public.clicks") == [(2, "ada")] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("records", "arguments", "said"),
     [
@@ -216,7 +262,7 @@ def test_avro_is_named_and_read_by_the_registry(
         ([b"a line"], [], "its values look like text that is no JSON. Declare the fields by hand"),
         ([b"{}"], ["--registry", "nowhere"], "AIRFLOW_CONN_NOWHERE"),
         *(
-            pytest.param([value], [], said, marks=pytest.mark.long)
+            ([value], [], said)
             for value, said in (
                 (b"\x80\xff", "bytes of no format that Tidemark knows"),
                 (b"<a/>", "its values look like XML"),
@@ -236,14 +282,7 @@ def test_what_tells_no_fields_is_refused(
     assert files() == []
 
 
-def test_bytes_are_taken_as_they_are_if_asked(project: World) -> None:
-    """B12"""
-    produce(project.kafka, project.topic, [RAW])
-    assert answer("init", "clicks", "--topic", project.topic, "--raw")["rows"] == 1
-    settings = yaml.safe_load(Path("dags/clicks.yaml").read_text())
-    assert settings["decode"] == {"format": "raw"}
-
-
+@pytest.mark.long
 def test_a_topic_that_is_not_there_is_named(project: World) -> None:
     """B12"""
     found = answer("init", "clicks", "--topic", "nobody-made-it", exits=2)["error"]
@@ -262,6 +301,7 @@ def test_nothing_is_overwritten(project: World) -> None:
     assert Path("tests/test_clicks.py").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_a_region_or_a_table_has_one_pipeline(project: World) -> None:
     """B11: what another file of the folder has is refused."""
     produce(project.kafka, project.topic, CLICKS)

@@ -12,18 +12,15 @@ from threading import Barrier, Lock
 from urllib.error import HTTPError
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.cli.conftest import GROWS
 from tests.support.commands import answer, tidemark
 from tests.support.documents import table_rows
-from tests.support.region import kafka_connection
 from tests.support.world import World
 
 from tidemark.cli.metrics import SharedScrape
-from tidemark.model.offsets import TopicPartition
+from tidemark.ledger.starts import StartsLookup
 from tidemark.model.output import Topics
 from tidemark.views.metrics import BOUNDS, MOST_REASONS, Measures, metrics_of
 from tidemark.views.status import OutputStatus, RegionStatus
@@ -75,6 +72,9 @@ def test_every_metric_is_described_with_its_labels(region: World) -> None:
     """B22: docs/observing.md, against what a scrape holds."""
     region.produce(1, partition=1)
     region.sql(HIDING)
+    starts = StartsLookup(region.ledger().engine)
+    starts.say_doorbells({region.region: None})
+    starts.keep_refused_open(region.region, "refused", ("REFUSED", "Case"), "")
     rows = table_rows(PROJECT / "docs" / "observing.md", "metric", "labels")
     described = {
         name: sorted(labels.split(", "))
@@ -136,6 +136,7 @@ def labels_of(family: Metric) -> list[str]:
     return sorted({*family.samples[0].labels} - {"le"})
 
 
+@pytest.mark.long
 def test_dead_letters_are_told_by_reason(region: World) -> None:
     """B22: the commonest ones by name, the rest as other; together they are all of them."""
     name = region.region
@@ -169,41 +170,7 @@ def by_reason(told: Samples) -> Samples:
     return {k: v for k, v in told.items() if k[0] == "tidemark_dead_letters_by_reason"}
 
 
-@GROWS
-def test_the_oldest_unread_record_is_told(region: World) -> None:
-    """B22: where something waits, the time of the record that comes next; else nothing."""
-    region.produce(1, partition=1)
-    told = samples(tidemark("metrics").stdout)
-    offsets = region.ledger_offsets()
-    for where, at in offsets.items():
-        labels = frozenset({region.region, where.topic, str(where.partition)})
-        key = ("tidemark_oldest_unread_timestamp_seconds", labels)
-        assert (key in told) == (told["tidemark_lag_offsets", labels] > 0)
-        if key in told:
-            assert told[key] == pytest.approx(time_of(region, where, at), abs=1.0)
-
-
-def time_of(region: World, where: TopicPartition, offset: int) -> float:
-    """The next record's, read by a consumer."""
-    consumer = Consumer({"bootstrap.servers": region.kafka, "group.id": "none"})
-    consumer.assign([KafkaPartition(*where, offset)])
-    [message] = consumer.consume(1, 120)
-    consumer.close()
-    return float(message.timestamp()[1] / 1000)
-
-
-def test_what_a_transaction_hides_is_told(region: World) -> None:
-    """B22: how much, and since when; and what Kafka's offsets were written for."""
-    only, told = frozenset({region.region}), samples(tidemark("metrics").stdout)
-    assert told["tidemark_hidden_offsets", only] == 0
-    assert ("tidemark_hidden_timestamp_seconds", only) not in told
-    assert told["tidemark_mirrored_seq", only] == told["tidemark_head_seq", only] == 3
-    region.sql(HIDING)
-    told = samples(tidemark("metrics").stdout)
-    assert told["tidemark_hidden_offsets", only] == 2
-    assert told["tidemark_hidden_timestamp_seconds", only] == 0
-
-
+@pytest.mark.long
 def test_durations_are_those_of_the_ledger(region: World) -> None:
     """B22: of the last day's checkpoints, as buckets that hold all below them."""
     region.sql("UPDATE tidemark.batches SET planned_at = published_at - interval '40 seconds'")
@@ -223,6 +190,7 @@ def test_durations_are_those_of_the_ledger(region: World) -> None:
 LES = [*map(str, BOUNDS), "+Inf"]
 
 
+@pytest.mark.long
 def test_runs_and_retries_are_counted(region: World) -> None:
     """B22: a driver with the name of an earlier one of its run, but for the try, is a retry."""
     name, only = region.region, frozenset({region.region})
@@ -237,17 +205,7 @@ def test_runs_and_retries_are_counted(region: World) -> None:
     assert samples(tidemark("metrics").stdout)["tidemark_retries", only] == 2
 
 
-def test_a_region_that_cannot_be_asked_is_not_up(
-    region: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """B22: what the ledger says stays; nothing is made up for Kafka."""
-    monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
-    told = samples(tidemark("metrics", region.region).stdout)
-    only = frozenset({region.region})
-    assert (told["tidemark_up", only], told["tidemark_head_seq", only]) == (0, 3)
-    assert not [sample for sample in told if sample[0] == "tidemark_lag_offsets"]
-
-
+@pytest.mark.long
 def test_each_scrape_asks_anew_and_no_password_is_told(region: World) -> None:
     """B22: `--serve` answers until it is stopped."""
     command = [sys.executable, "-m", "tidemark", "metrics", "--serve", "127.0.0.1:0"]
@@ -274,8 +232,3 @@ def scrape(port: int, path: str = "metrics") -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answered:
         text: str = answered.read().decode()
         return text
-
-
-@pytest.mark.parametrize("address", ["9464", ":9464", "127.0.0.1:http", "127.0.0.1:99999"])
-def test_an_address_that_is_none_is_refused(region: World, address: str) -> None:
-    assert f"--serve {address}" in tidemark("metrics", "--serve", address, exits=2).stderr

@@ -1,6 +1,5 @@
 """`tidemark local produce`: lines of a file become records."""
 
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -44,16 +43,7 @@ def test_each_line_is_a_record_of_a_topic_that_is_made(
     admin.delete_topics([topic])
 
 
-def test_a_topic_that_is_there_keeps_its_partitions(
-    kafka: str, lines: Path, topic: Callable[..., str]
-) -> None:
-    name = topic(partitions=2)
-    lines.write_bytes(b"no json\n")
-    told = tidemark("local", "produce", name, str(lines), "--partitions", "9")
-    assert told.stdout == f"1 record sent to topic {name}, 2 partitions\n"
-    assert records(kafka, name, 1, 2) == [(None, b"no json")]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "topic_name", "said"),
     [
@@ -70,10 +60,3 @@ def test_what_cannot_be_sent_is_told_by_its_line(
     lines.write_bytes(content)
     told = tidemark("local", "produce", topic_name, str(lines), "--key", "u", exits=2)
     assert f"INVALID_SETTINGS: {said}" in told.stderr
-
-
-def test_a_broker_that_is_away_is_unreachable(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidemark_local._produce.SECONDS", 1)
-    monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
-    told = tidemark("local", "produce", "t", str(lines), exits=1)
-    assert "UNREACHABLE: Kafka at 127.0.0.1:1: " in told.stderr

@@ -12,11 +12,9 @@ from tests.support.commands import (
 )
 from tests.support.world import World, dump
 
-from tidemark.ledger import naming
+from tidemark.ledger import removing
 from tidemark.ledger.actions import Order
-from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.kept_dead_letters import ALL_DEAD_LETTERS
-from tidemark.ledger.migrate import migrate
 from tidemark.verify import _comparison
 from tidemark.verify._rows import purged_of
 
@@ -33,6 +31,7 @@ def region(region: World) -> World:
     return region
 
 
+@pytest.mark.long
 def test_a_dry_purge_says_what_would_go_and_writes_nothing(region: World) -> None:
     before = dump(region.warehouse)
     found = answer("dead-letters", region.region, *PURGE)
@@ -74,6 +73,7 @@ def test_a_close_purges_what_is_older_than_the_file_wants(region: World) -> None
     assert answer("verify", region.region)["clean"]
 
 
+@pytest.mark.long
 def test_what_a_person_deletes_besides_is_missed(region: World) -> None:
     answer("dead-letters", region.region, *PURGE, "--apply")
     region.sql("UPDATE tidemark.batches SET dead_letters_purged = 1 WHERE dead_letters_moved > 0")
@@ -83,18 +83,7 @@ def test_what_a_person_deletes_besides_is_missed(region: World) -> None:
     tidemark("reset", region.region, "--to", "initial", "--apply", exits=16)
 
 
-def test_a_doctored_dead_letter_beside_purged_ones_is_named(region: World) -> None:
-    region.sql("UPDATE tidemark.batches SET published_at = clock_timestamp()")
-    answer("dead-letters", region.region, "--purge", "--older-than", "0h", "--partition",
-           str(region.partition(0)), "--apply")  # fmt: skip
-    region.sql("UPDATE tidemark.batches SET dead_letters_purged = 0")
-    assert answer("verify", region.region, exits=1)["wrong"] == 1
-    region.sql("UPDATE tidemark.dead_letters SET value = 'x'")
-    found = answer("verify", region.region, exits=1)
-    kinds = [one["kind"] for batch in found["batches"] for one in batch["differences"]]
-    assert sorted(kinds) == ["altered", "lost"]
-
-
+@pytest.mark.long
 def test_more_than_were_moved_are_never_purged(region: World) -> None:
     with pytest.raises(psycopg2.errors.CheckViolation) as refused:
         region.sql("UPDATE tidemark.batches SET dead_letters_purged = dead_letters_moved + 1")
@@ -103,8 +92,8 @@ def test_more_than_were_moved_are_never_purged(region: World) -> None:
 
 def test_a_rewind_that_is_under_way_keeps_a_purge_out(region: World) -> None:
     region.sql("UPDATE tidemark.batches SET published_at = '2026-01-31'")
-    columns = "region, epoch, requested_by, why, resetting, from_seq, to_seq"
-    values = "region, epoch, 'x', 'x', gen_random_uuid(), 3, 1"
+    columns = "region, epoch, kind, requested_by, why, resetting, from_seq, to_seq"
+    values = "region, epoch, 'rewind', 'x', 'x', gen_random_uuid(), 3, 1"
     region.sql(f"INSERT INTO tidemark.resets ({columns}) SELECT {values} FROM tidemark.regions")
     told = refusal("dead-letters", region.region, *PURGE, "--apply", exits=16)
     assert told.case == "DeadLettersAreRewound"
@@ -114,21 +103,7 @@ def test_a_rewind_that_is_under_way_keeps_a_purge_out(region: World) -> None:
     assert region.dead_letters() == []
 
 
-def test_rows_that_the_target_refused_are_left(region: World) -> None:
-    region.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE partition = 0")
-    found = answer("dead-letters", region.region, *PURGE, "--apply")
-    assert (found["dead_letters"], found["left"]) == (0, {"INVALID_JSON": 1})
-    assert len(region.dead_letters()) == 2
-    assert region.sql("SELECT count(*) FROM tidemark.actions") == [(0,)]
-
-
-def test_a_purge_goes_in_steps(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming, "STEP", 1)
-    region.sql("UPDATE tidemark.batches SET published_at = '2026-01-31'")
-    assert answer("dead-letters", region.region, *PURGE, "--apply")["dead_letters"] == 2
-    assert region.sql("SELECT details->'dead_letters' FROM tidemark.actions") == [(1,), (1,)]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("age", [(), ("--older-than", "30"), ("--older-than", "d")])
 def test_a_purge_needs_an_age(region: World, age: Any) -> None:
     assert (
@@ -136,6 +111,7 @@ def test_a_purge_needs_an_age(region: World, age: Any) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The letters go between the proof's statements; it looks again."""
     done = list[int]()
@@ -144,16 +120,9 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
         found = purged_of(*values)
         if not done:
             done.append(found)
-            naming.purge(region.ledger().engine, region.region, ALL_DEAD_LETTERS, Order("x", "x"))
+            removing.purge(region.ledger().engine, region.region, ALL_DEAD_LETTERS, Order("x", "x"))
         return found
 
     monkeypatch.setattr(_comparison, "purged_of", purging_meanwhile)
     assert answer("verify", region.region, "--last", "1")["clean"]
     assert region.dead_letters() == []
-
-
-def test_a_region_that_never_opened_has_nothing_to_purge(world: World) -> None:
-    engine = world.ledger().engine
-    migrate(engine)
-    with pytest.raises(RegionNeverOpened):
-        naming.purge(engine, "nobody", ALL_DEAD_LETTERS, Order("x", "x"))

@@ -33,6 +33,7 @@ def test_preview_and_check_show_each_target(two: World) -> None:
     ]
 
 
+@pytest.mark.long
 def test_each_table_that_does_not_fit_is_named(two: World) -> None:
     """B20: not one of them today and the next one tomorrow."""
     for name in (NEWEST, NUMBERS):
@@ -40,18 +41,3 @@ def test_each_table_that_does_not_fit_is_named(two: World) -> None:
     told = " ".join(tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout.split())
     for name in (NEWEST, NUMBERS):
         assert f'"public"."{name}" does not fit' in told
-
-
-def test_status_and_reset_show_each_target(two: World) -> None:
-    """B8: rows by target."""
-    two.run(max_records=5)
-    found = answer("status", two.region, "--count")["targets"]
-    assert [(one["table"], one["ledger"], one["drift"]) for one in found] == [
-        ("public.newest", 4, 0), ("public.numbers", 10, 0),
-    ]  # fmt: skip
-    shown = tidemark("status", two.region, "--count").stdout
-    assert "public.newest, 4 rows" in shown
-    assert "public.numbers, 10 rows" in shown
-    back = answer("reset", two.region, "--to", "1", "--apply")["removed"]
-    assert back["rows"] == sum(back["by_target"].values())
-    assert back["by_target"][NUMBERS] == 5

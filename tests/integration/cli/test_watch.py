@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from tests.support.commands import tidemark
 from tests.support.terminal import COLOUR, CTRL_C, Terminal
 from tests.support.world import World
 
@@ -29,6 +28,7 @@ def test_a_terminal_shows_the_region_live(region: World) -> None:
     assert b"Traceback" not in view.shown
 
 
+@pytest.mark.long
 def test_a_pipe_gets_a_line_at_each_look(region: World) -> None:
     """B22: no escape sequence, and SIGINT ends it with 0."""
     command = [sys.executable, "-m", "tidemark", "status", "--watch", "--every", "0.2"]
@@ -52,17 +52,13 @@ def test_a_pipe_gets_a_line_at_each_look(region: World) -> None:
         ), line
 
 
-def test_a_view_of_everything_is_refused(region: World) -> None:
-    assert "--watch" in tidemark("status", "--watch", "--count", exits=2).stderr
-    assert "--watch" in tidemark("status", "--watch", "-o", "json", exits=2).stderr
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--help",),
-        pytest.param(("status", "nobody"), marks=pytest.mark.long),
-        pytest.param(("check", "dags/pipeline.yaml", "--no-spark"), marks=pytest.mark.long),
+        ("status", "nobody"),
+        ("check", "dags/pipeline.yaml", "--no-spark"),
     ],
 )
 def test_colours_respect_no_color(region: World, arguments: tuple[str, ...]) -> None:

@@ -25,18 +25,17 @@ from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import (
     RegistryClientRefused,
     RegistryExtraNested,
-    RegistryExtraUnused,
     RegistryFailed,
     RegistryGaveNoSchema,
     RegistryLoginInHost,
     RegistrySilent,
-    RegistryWithoutAddress,
 )
 from tidemark.decode.port import Refusal
-from tidemark.decode.registry import Registry, flattened, registry_config
+from tidemark.decode.registry import Page, Registry, flattened, registry_config
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.headers import headers_of
 from tidemark.settings.connections import Connection
+from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.record_decoder import RecordDecoder
 
@@ -202,8 +201,8 @@ def test_what_the_clients_serializers_write_with_ids_in_headers_is_read(
         assert decoded.rows.to_pylist() == [{name: 5}], decoded.rejected
 
 
-def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) -> None:
-    """B12: everything else is no dead letter, and is asked again."""
+def test_what_it_answers_to_all_is_no_answer_about_the_record(known: TestRegistry) -> None:
+    """B12: no dead letter, and it is asked again."""
     number = known.register("t-value", SCHEMA)
     made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
     value = framed(number, written(SCHEMA, {"a": 5}))
@@ -234,9 +233,114 @@ def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) 
     assert made.decode([value]).rows.to_pylist() == [{"a": 5}]
 
 
+ODD = [
+    (400, b'{"error_code": 400, "message": "odd"}'),
+    (404, b"<html>no such page</html>"),
+    (404, b'{"error_code": 40401, "message": "Subject not found"}'),
+    (405, b""),
+    (422, b'{"error_code": 42201, "message": "odd"}'),
+    (500, b'{"error_code": 50001, "message": "of this one"}'),
+    (501, b"{}"),
+    (302, b""),
+    (204, b""),
+    (200, b""),
+    (200, b"<html>a page</html>"),
+    (200, b"{}"),
+    (200, b"[1]"),
+    (200, b"null"),
+    (200, b'{"schema": 5}'),
+    (200, b'{"schema": "\\"int\\"", "references": [{"version": "x"}]}'),
+    (200, b'{"schema": "\\"int\\"", "references": 7}'),
+    (200, b'{"schema": "\\"int\\"", "schemaType": "THRIFT"}'),
+    (200, b'{"schema": "\\"int\\"", "schemaType": 5}'),
+]
+"""What a registry may answer about one schema; or junk before it, that looks like its id."""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_whatever_it_answers_about_one_id_stops_no_other_record(
+    known: TestRegistry, odd: tuple[int, bytes]
+) -> None:
+    """B12, G172: by number or GUID, in Avro and in Protobuf."""
+    good = known.register("t-value", SCHEMA)
+    message_id = known.register(
+        "p", serialized(file(message("M", field("a", "int32")))), kind="PROTOBUF"
+    )
+    known.answers_of = {"/schemas/ids/77": odd, "/schemas/guids/": odd}
+    junk = [framed(77, b"\2", FIRST), b"\1junk of any othe" + FIRST]
+    avro = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
+    for made, value in (
+        (avro, framed(good, written(SCHEMA, {"a": 5}))),
+        (of_protobuf(known, a="int"), framed(message_id, b"\x08\5", FIRST)),
+    ):
+        decoded = made.decode([junk[0], value, junk[1]])
+        assert decoded.rows.to_pylist() == [{"a": 5}]
+        assert [one.index for one in decoded.rejected] == [0, 2]
+        reasons = {one.reason for one in decoded.rejected}
+        assert reasons <= {Reason.UNKNOWN_SCHEMA, Reason.OTHER_SCHEMA}
+
+
+@pytest.mark.parametrize("status", [401, 403, 407, 429])
+def test_a_login_that_is_refused_for_one_id_makes_no_dead_letter(
+    known: TestRegistry, status: int
+) -> None:
+    """B12, G172: its schema is there, and a person may grant it."""
+    number = known.register("t-value", SCHEMA)
+    known.answers_of = {f"/schemas/ids/{number}": (status, b"{}")}
+    with pytest.raises(RegistryFailed) as met:
+        opened(known).schema(number)
+    assert met.value.status == status
+
+
+def test_a_registry_that_fails_for_a_moment_makes_no_dead_letter(known: TestRegistry) -> None:
+    """B12, G172: it is asked once more, after it answered well about another id."""
+    good, number = known.register("t-value", SCHEMA), known.register("n", "{}", kind="JSON")
+
+    class Back(Registry):
+        def _answers_others(self, page: Page, status: int) -> bool:
+            known.answers_of = {}
+            return super()._answers_others(page, status)
+
+    made = Back(registry_config(known.connection(extra=QUICK)))
+    made.schema(good)
+    known.answers_of = {f"/schemas/ids/{number}": (500, b"{}")}
+    assert made.schema(number).kind == "JSON"
+
+
+@pytest.mark.parametrize("answer", [(500, b"{}"), (302, b""), (200, b"<html>"), (200, b"{}")])
+def test_a_registry_whose_storage_is_partly_broken_makes_no_dead_letter(
+    known: TestRegistry, answer: tuple[int, bytes]
+) -> None:
+    """B12, G172: that it knows no other id proves nothing. What it gave before, of the same page
+    and in the same form, it has to give anew.
+    """
+    read = known.register("read", SCHEMA)
+    known.register("inner", record(("x", "int"), name="Inner"))
+    lost = known.register("lost", record(("i", "Inner")), SchemaReference("Inner", "inner", 1))
+    message_id = known.register("p", serialized(file(message("M"))), kind="PROTOBUF")
+    for broken, was_read, ask, schema_id in (
+        ([f"/schemas/ids/{lost}"], False, Registry.schema, lost),
+        ([f"/schemas/ids/{lost}", f"/schemas/ids/{read}"], True, Registry.schema, lost),
+        (["/subjects/inner/versions/1"], True, Registry.schema, lost),
+        ([f"/schemas/ids/{message_id}?format="], True, Registry.serialized, message_id),
+    ):
+        made = opened(known)
+        known.answers_of = {}
+        if was_read:
+            made.schema(read)
+        known.answers_of = dict.fromkeys(broken, answer)
+        with pytest.raises(Unreachable) as met:
+            ask(made, schema_id)
+        assert isinstance(met.value, RegistryFailed | RegistryGaveNoSchema)
+
+
 def test_a_registry_without_guids_answers_about_the_record(known: TestRegistry) -> None:
-    """B12: if it lives; one that answers nothing else either is none."""
+    """B12, G172: if it lives, though it does not tell its types; one that answers nothing else
+    either is none.
+    """
     known.has_guids = False
+    known.answers_of = {"/schemas/types": (404, b"{}")}
+    assert opened(known).ping() == known.url
     made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
     junk = b"\1junk of any other kind"
     assert [one.reason for one in made.decode([junk]).rejected] == [Reason.UNKNOWN_SCHEMA]
@@ -307,10 +411,10 @@ def test_tls_with_a_certificate_on_both_sides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "case"),
     [
-        ({"host": None}, RegistryWithoutAddress),
-        ({"host": "ftp://r"}, RegistryWithoutAddress),
+        ({"host": None}, ConnectionIncomplete),
+        ({"host": "ftp://r"}, ConnectionIncomplete),
         ({"host": "http://u:p@r"}, RegistryLoginInHost),
-        ({"extra": {"colour": 1}}, RegistryExtraUnused),
+        ({"extra": {"colour": 1}}, ConnectionKeysRefused),
         ({"extra": {"timeout": {}}}, RegistryExtraNested),
         ({"extra": {"ssl.ca.location": False}}, RegistryExtraNested),
     ],
@@ -330,11 +434,18 @@ def test_addresses_as_airflow_has_them() -> None:
     assert registry_config(Connection("r", "http", "https://r/x/"))["url"] == "https://r/x"
 
 
-def test_an_unknown_reference_is_no_answer_about_the_record(known: TestRegistry) -> None:
-    """B12"""
-    number = known.register("t", SCHEMA, SchemaReference("x.Y", "nowhere", 7))
-    with pytest.raises(RegistryFailed):
-        opened(known).schema(number)
+def test_a_schema_without_what_it_refers_to_is_unknown(known: TestRegistry) -> None:
+    """B12, G172: missing, or in a circle; its records are dead letters, and no others."""
+    lost = known.register("t", SCHEMA, SchemaReference("x.Y", "nowhere", 7))
+    known.register("round", '"int"', SchemaReference("x.Y", "back", 1))
+    known.register("back", '"long"', SchemaReference("x.Z", "round", 1))
+    around = known.register("round", '"int"', SchemaReference("x.Y", "back", 1))
+    found = []
+    for number in (lost, around):
+        with pytest.raises(Refusal) as refused:
+            opened(known).schema(number)
+        found.append(refused.value.reason)
+    assert found == [Reason.UNKNOWN_SCHEMA, Reason.OTHER_SCHEMA]
 
 
 def test_no_such_schema_is_a_refusal(known: TestRegistry) -> None:

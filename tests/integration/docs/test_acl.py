@@ -41,11 +41,11 @@ from tidemark.admin.run import run
 from tidemark.check._logins import login_findings
 from tidemark.check.findings import Finding, State
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
+from tidemark.kafka.errors import KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
-from tidemark.runs.errors import ConnectionUnreachable, TasksReadOtherTopics
+from tidemark.runs.errors import TasksReadOtherTopics
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
 from tidemark.verify.verify import verify
@@ -234,6 +234,7 @@ def test_the_acls_are_enough_for_runs_and_resets(guarded: GuardedWorld) -> None:
     assert guarded.run("second").rows == 2
 
 
+@pytest.mark.long
 def test_the_acls_of_an_output_topic_are_enough(guarded: GuardedWorld) -> None:
     """B9: what was sent is found from the topic as well; without them the error names it."""
     grant(guarded)
@@ -254,6 +255,7 @@ def test_the_acls_of_an_output_topic_are_enough(guarded: GuardedWorld) -> None:
     assert len(sent_to(guarded.kafka, sink)) == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "answer"),
     [
@@ -266,22 +268,6 @@ def test_a_missing_acl_is_named(guarded: GuardedWorld, kind: str, answer: str) -
     with pytest.raises(KafkaForbids) as refused:
         guarded.run()
     assert refused.value.answer == answer
-
-
-def test_without_the_right_to_the_group_nothing_begins(
-    guarded: GuardedWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kafka's client asks for the offsets again and again: the time-out is what it tells."""
-    monkeypatch.setattr("tidemark.kafka.group.SECONDS", 2)
-    monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 2)
-    grant(guarded, "group")
-    with pytest.raises(ConnectionUnreachable) as unnamed:
-        guarded.run()
-    answered = unnamed.value.__cause__
-    assert isinstance(answered, KafkaAnswersError)
-    assert answered.what == f"offsets of group {guarded.group.group_id}"
-    assert answered.answer == "_TIMED_OUT"
-    assert guarded.sql("SELECT count(*) FROM tidemark.runs") == [(0,)]
 
 
 @pytest.fixture
@@ -306,6 +292,7 @@ def roles(
     admin.delete_topics([name])[name].exception(120)
 
 
+@pytest.mark.long
 def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
     """From Kafka to Postgres by TLS and SCRAM, with the grants of docs/roles.md and no others."""
     assert roles.run("first", max_records=3).rows == 5
@@ -344,6 +331,7 @@ LACKING = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("role", "kind", "operation", "needed"), LACKING)
 def test_a_check_names_the_acl_that_a_login_lacks(
     roles: RoleWorld, role: str, kind: ResourceType, operation: AclOperation, needed: str
@@ -391,6 +379,7 @@ def test_nothing_is_read_of_another_cluster_than_was_planned(
         verify(roles.pipeline, mixed, executor_of=roles.executor_of)
 
 
+@pytest.mark.long
 def test_a_check_finds_a_login_of_another_cluster(roles: RoleWorld, elsewhere: Connection) -> None:
     """S01: its topic has the same name and as many partitions; its id tells them apart."""
     found = found_of(roles, "executor", tidemark_kafka_executor=elsewhere)

@@ -75,6 +75,7 @@ def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: 
     assert world.sql(OLD_AND_NEW) == [(5, 6)]
 
 
+@pytest.mark.long
 def test_rows_beyond_a_connectors_offsets_are_removed_and_come_again(world: World) -> None:
     """S5: a sink that died after it wrote rows, and before it committed their offsets."""
     world.produce(8)
@@ -114,6 +115,7 @@ def documented(fragment: str, live: World, older: World) -> str:
     return text
 
 
+@pytest.mark.long
 def test_an_older_range_is_loaded_beside_live_data_and_shown_as_one(world: World) -> None:
     """The second region reads past the first one's beginning; the view shows each record once."""
     world.produce(6)

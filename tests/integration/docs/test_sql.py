@@ -73,8 +73,8 @@ def test_postgres_understands_every_statement(
 
 def test_every_statement_is_either_asked_or_granted() -> None:
     others = [text.split()[0] for _, text in STATEMENTS if not text.startswith("SELECT")]
-    # ALTER and REVOKE by test_roles.py, DELETE by test_hand_over.py
-    assert set(others) == {"CREATE", "GRANT", "REVOKE", "ALTER", "DELETE"}
+    # ALTER and REVOKE by test_roles.py, DELETE by test_hand_over.py, UPDATE by test_region.py
+    assert set(others) == {"CREATE", "GRANT", "REVOKE", "ALTER", "DELETE", "UPDATE"}
 
 
 def test_every_table_of_the_ledger_is_described(migrated: Parameters) -> None:
@@ -132,6 +132,7 @@ def test_the_grants_are_enough_to_make_the_schemas_and_run(
     assert runs(world, warehouse, role, "second") == 5
 
 
+@pytest.mark.long
 def test_the_grants_are_enough_where_an_administrator_made_the_schemas(
     role: Parameters, administrator: Parameters, warehouse: Parameters, world: World
 ) -> None:

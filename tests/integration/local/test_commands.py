@@ -24,6 +24,25 @@ def test_rows_are_seen_as_postgres_has_them(stack: LocalStack) -> None:
     ]  # fmt: skip
 
 
+ODD = ["'infinity'::timestamptz", "'-infinity'::date", "'0044-03-15 BC'::date",
+       "'10000-06-23'::date", "'4713-01-01 BC'::timestamp", "'24:00'::time", "'12:00+02'::timetz",
+       "'1 mon -2 days'::interval", "ARRAY['infinity'::date, NULL]", "ARRAY['a', 'b,c']", "1.10",
+       "'NaN'::numeric", "1e22::float8", r"'\x00ff'::bytea", """'{"a":  1.50}'::json""",
+       "daterange(NULL, 'infinity')"]  # fmt: skip
+
+
+def test_values_are_shown_as_postgres_says_them(stack: LocalStack) -> None:
+    """Python has no such times, and other texts for truth, numbers and lists."""
+    texts = [f"({one})::text" for one in ODD]
+    shown, told = (
+        ask(stack.postgres.parameters(), f"SELECT {', '.join(values)}").rows
+        for values in (ODD, texts)
+    )
+    assert shown == told
+    assert sql(stack, "SELECT true AS v").split() == ["v", "t", "1", "row"]
+    assert "infinity" in sql(stack, f"SELECT {ODD[0]} AS v")
+
+
 def test_no_more_rows_are_shown_than_can_be_read(stack: LocalStack) -> None:
     told = sql(stack, "SELECT generate_series(1, 1200)").splitlines()
     assert (len(told), told[-1]) == (1002, "1,200 rows, the first 1,000 are shown")

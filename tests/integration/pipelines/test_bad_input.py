@@ -10,25 +10,21 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.databases import administer
-from tests.support.filled import copied
-from tests.support.produce import good, produce
 from tests.support.stranger import consumer_beside
 from tests.support.topics import create_again
 from tests.support.world import World, dump
 
 from tidemark.errors import TidemarkError, Unreachable
-from tidemark.kafka.errors import GroupSharesOtherwise, KafkaTopicMissing, OffsetNotHeld
+from tidemark.kafka.errors import GroupSharesOtherwise, KafkaTopicMissing
 from tidemark.model.errors import (
-    BoundOutOfRange,
     NextOffsetsNotHeld,
     NotHeld,
     OtherCluster,
     TopicNotThatOfTheLedger,
 )
-from tidemark.postgres.errors import PostgresRightMissing
 from tidemark.runs import open
 from tidemark.settings.connections import Connection
-from tidemark.staging.errors import RowRefused, TargetDoesNotFit, TargetMayNotBeWritten
+from tidemark.staging.errors import TargetDoesNotFit
 from tidemark_local.stack import LocalStack
 
 SECRET = "a-secret-that-no-text-may-hold"
@@ -73,63 +69,9 @@ def test_an_unknown_topic(world: World) -> None:
     assert refused(KafkaTopicMissing, world.open).what == "topic no-such-topic"
 
 
-def test_an_unreachable_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidemark.kafka import admin, facts
-
-    for module in (admin, facts):
-        monkeypatch.setattr(module, "SECONDS", 2, raising=False)
-    broken = elsewhere(world, kafka={"bootstrap.servers": "127.0.0.1:1", "sasl.password": SECRET})
-    refused(Unreachable, broken.open)
-
-
-def test_an_unreachable_postgres(world: World) -> None:
-    broken = elsewhere(world, port=1, password=SECRET)
-    refused(Unreachable, broken.open)
-
-
 def test_a_wrong_password(world: World) -> None:
     broken = elsewhere(world, password=SECRET)
     refused(Unreachable, broken.open)
-
-
-def test_a_database_that_is_not_there(world: World) -> None:
-    broken = elsewhere(world, schema="no_such_database")
-    refused(Unreachable, broken.open)
-
-
-def test_a_role_without_any_grant(world: World, stack: LocalStack) -> None:
-    with copied(stack) as empty, role(stack) as name:
-        poor = elsewhere(replace(world, warehouse=empty), login=name, password=SECRET)
-        refused(PostgresRightMissing, poor.open)
-        assert dump(empty)["tables"] == []
-
-
-def test_a_role_that_may_not_write_the_target(world: World, stack: LocalStack) -> None:
-    world.produce(3)
-    world.run("first")
-    world.produce(3, start=3)
-    with role(stack) as name, granted(world, name):
-        poor = elsewhere(world, login=name, password=SECRET)
-        poor.open("second")
-        error = refused(TargetMayNotBeWritten, lambda: poor.drain("second"))
-    assert (error.target, error.user) == (TARGET, name)
-    assert (error.is_usage_missing, error.is_insert_missing) == (False, True)
-    assert len(world.rows()) == 3
-
-
-@contextmanager
-def granted(world: World, name: str) -> Iterator[None]:
-    """The role has all rights on the ledger and none on the target."""
-    rights = ["TABLES IN SCHEMA tidemark", "SEQUENCES IN SCHEMA tidemark"]
-    world.sql(f"GRANT USAGE, CREATE ON SCHEMA tidemark, tidemark_staging TO {name}")
-    for right in rights:
-        world.sql(f"GRANT ALL ON ALL {right} TO {name}")
-    try:
-        yield
-    finally:
-        world.sql(f"REVOKE ALL ON SCHEMA tidemark, tidemark_staging FROM {name}")
-        for right in rights:
-            world.sql(f"REVOKE ALL ON ALL {right} FROM {name}")
 
 
 @contextmanager
@@ -153,31 +95,7 @@ def test_a_target_that_does_not_fit_is_refused_before_any_batch(world: World) ->
     assert world.sql("SELECT count(*) FROM tidemark.batches") == [(0,)]
 
 
-@pytest.mark.parametrize(
-    "constraint",
-    [
-        pytest.param("CHECK (kafka_offset < 2)", marks=pytest.mark.long),
-        pytest.param("UNIQUE (kafka_partition)", marks=pytest.mark.long),
-        "CHECK (value <> 'x')",
-    ],
-)
-def test_a_target_that_refuses_a_row(world: World, constraint: str) -> None:
-    """The text names the constraint and quotes nothing of the row."""
-    world.produce(1)
-    world.run("first")
-    produce(world.kafka, world.topic, [good("x"), good(SECRET)])
-    world.sql(f"ALTER TABLE public.records ADD CONSTRAINT the_guard {constraint}")
-    world.open("second")
-    error = refused(RowRefused, lambda: world.drain("second"))
-    assert error.targets == (TARGET,)
-    assert error.names["constraint"] == "the_guard"
-    assert (world.rows(), world.ledger_offsets()[world.partition()]) == ([(0, 0)], 1)
-    world.sql("ALTER TABLE public.records DROP CONSTRAINT the_guard")
-    world.reset("second")
-    world.run("third")
-    assert len(world.rows()) == 3
-
-
+@pytest.mark.long
 def test_a_foreign_consumer_that_shares_in_another_way(world: World) -> None:
     """S4: Kafka lets the member in no group whose others share nothing with its strategy."""
     world.produce(3)
@@ -199,15 +117,6 @@ def test_retention_that_has_passed_the_checkpoint(world: World, admin: AdminClie
     assert error.partitions == (NotHeld(world.partition(), 3, (6, 8)),)
     assert dump(world.warehouse) == before
     assert world.kafka_offsets()[world.partition()] == 3
-
-
-def test_retention_that_passes_while_a_batch_is_read(world: World, admin: AdminClient) -> None:
-    world.produce(5)
-    world.open()
-    world.before = lambda *_: truncate(admin, world, 2)
-    error = refused(OffsetNotHeld, world.drain)
-    assert (error.topic_partition, error.offset) == (world.partition(), 0)
-    assert world.rows() == []
 
 
 def truncate(admin: AdminClient, world: World, offset: int) -> None:
@@ -244,9 +153,3 @@ def test_another_cluster(world: World) -> None:
     world.run("first")
     world.sql("UPDATE tidemark.regions SET cluster_id = 'the-first-one'")
     assert refused(OtherCluster, lambda: world.open("second")).known == "the-first-one"
-
-
-def test_a_bound_that_is_not_positive(world: World) -> None:
-    with pytest.raises(BoundOutOfRange) as refused:
-        world.open(max_records=0)
-    assert (refused.value.name, refused.value.value) == ("max_records", 0)

@@ -4,13 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.pipelines.test_upserts import send
 from tests.support.commands import PIPELINE, answer, settle_in
 from tests.support.produce import produce
 from tests.support.world import World
 
-from tidemark.admin.replay import replay_batch
-from tidemark.ledger.actions import Order
 from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.verify.verify import verify
 
@@ -27,7 +24,7 @@ def is_clean(world: World) -> bool:
 def test_what_the_table_lacks_is_not_published(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B20: `check` and a remark of the run say it; a proof and a replay leave it out as well."""
+    """B20: `check` and a remark of the run say it; a proof leaves it out as well."""
     world.settings |= {"decode": {"schema": FIELDS}, "target": {"on_new_column": "ignore"}}
     world.sql(f"CREATE TABLE public.records (value text, mine int, {PLACE})")
     settle_in(world, tmp_path, monkeypatch)
@@ -35,12 +32,8 @@ def test_what_the_table_lacks_is_not_published(
     checks = {one["check"]: one for one in answer("check", PIPELINE)["checks"]}
     assert checks["output"]["fact"] == f'4 columns fit "public"."records"; {TOLD}'
     assert TOLD in answer("run", PIPELINE)["remarks"]
-    rows = [("a", None)]
-    assert world.sql("SELECT value, mine FROM public.records") == rows
+    assert world.sql("SELECT value, mine FROM public.records") == [("a", None)]
     assert is_clean(world)
-    order = Order("a person", "a test")
-    replay_batch(world.pipeline, world.connections, 1, order, world.executor_of)
-    assert world.sql("SELECT value, mine FROM public.records") == rows
     world.sql("ALTER TABLE public.records ADD COLUMN note text")
     produce(world.kafka, world.topic, [b'{"value": "b", "note": "m"}'])
     world.run("second")
@@ -51,23 +44,7 @@ def test_what_the_table_lacks_is_not_published(
     assert is_clean(world)
 
 
-def test_keys_are_upserted_without_it(world: World) -> None:
-    """B20: and put back by a rewind."""
-    decode = {"schema": {"word": "string", "place": "int"}, "metadata": ["key", "tombstone"]}
-    target = {"mode": "upsert", "key": ["kafka_key"], "deleted": "kafka_tombstone"}
-    world.settings |= {"decode": decode, "target": target | {"on_new_column": "ignore"}}
-    world.sql(f"CREATE TABLE public.records (kafka_key bytea PRIMARY KEY, word text, {PLACE})")
-    send(world, [("a", "one"), ("b", "two")])
-    world.run()
-    send(world, [("a", "three"), ("b", None)])
-    world.run("second")
-    words = "SELECT word FROM public.records ORDER BY 1"
-    assert world.sql(words) == [("three",)]
-    assert is_clean(world)
-    world.reset(to=1)
-    assert world.sql(words) == [("one",), ("two",)]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "table", "action"),
     [

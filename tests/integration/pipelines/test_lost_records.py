@@ -11,27 +11,19 @@ from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.topics import add_partitions, create_again, create_topic
 from tests.support.world import World
 
-from tidemark.admin.replay import replay_batch
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.facts import Broker
-from tidemark.ledger.actions import Order
 from tidemark.model.errors import NextOffsetsNotHeld, NotHeld, TopicNotThatOfTheLedger
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.overrides import ACCEPT_DATA_LOSS
-from tidemark.protocol.errors import (
-    ChangedSinceCheckpoint,
-    RewindNotReadable,
-    SettingDiffers,
-)
+from tidemark.protocol.errors import ChangedSinceCheckpoint, RewindNotReadable, SettingDiffers
 from tidemark.runs import _drain as drain_module
 from tidemark.runs import open
 from tidemark.runs.errors import DataLostWithoutSpent
 from tidemark.runs.region import region_of
 from tidemark.verify.verify import verify
-
-LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
 
 
 @pytest.fixture
@@ -44,16 +36,6 @@ def remarks(world: World) -> list[str]:
     """What the newest run found."""
     [(found,)] = world.sql("SELECT remarks FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
     return list(found)
-
-
-def test_the_leader_epoch_and_the_weight_of_what_was_read_are_kept(world: World) -> None:
-    """B7, H14: they stand beside the offset that they belong to."""
-    world.produce(3)
-    world.run()
-    assert world.sql(LEADER_EPOCHS) == [(0,)]
-    spans = "SELECT leader_epoch, bytes FROM tidemark.spans"
-    [(leader_epoch, weight)] = world.sql(spans)
-    assert (leader_epoch, weight) == (0, sum(map(len, numbered(3))))
 
 
 def refuses_what_was_rewritten(world: World) -> None:
@@ -81,12 +63,11 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
 
 
 def test_behind_a_marker_alone_a_log_that_was_rewritten_is_noticed(world: World) -> None:
-    """B7, G107: the span of the marker holds no record; a replay of it finds none either."""
+    """B7, G107: the span of the marker holds no record."""
     produce_transaction(world.kafka, world.topic, numbered(3))
     world.run("first", max_records=3)
     spans = "SELECT seq, start_offset, end_offset, records FROM tidemark.spans ORDER BY 1"
     assert world.sql(spans) == [(1, 0, 3, 3), (2, 3, 4, 0)]
-    replay_batch(world.pipeline, world.connections, 2, Order("a", "b"), world.executor_of)
     read_up_to = "SELECT next_offset, record_end FROM tidemark.partitions WHERE partition = 0"
     assert world.sql(read_up_to) == [(4, 3)]
     refuses_what_was_rewritten(world)
@@ -150,6 +131,7 @@ def test_what_retention_took_of_a_topic_that_a_pattern_takes_in_is_remarked(
     assert str(Span(*more, 0, 3)) in remark
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("at_once")
 def test_what_was_read_of_a_log_that_was_cut_is_not_compared_with_what_came_after(
     world: World, admin: AdminClient
@@ -200,6 +182,7 @@ def end_at(
     return told
 
 
+@pytest.mark.long
 def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
     opened_again: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,25 +191,6 @@ def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
     told = end_at(monkeypatch, opened_again, lambda times: times < 2)
     assert opened_again.drain("second").rows == 2
     assert [facts.ends[opened_again.partition()] for facts in told[:3]] == [1, 1, 5]
-
-
-def test_an_end_that_is_low_for_a_moment_is_looked_at_again_by_an_open(
-    opened_again: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(open, "RECHECK_SECONDS", 120)
-    told = end_at(monkeypatch, opened_again, lambda times: times < 1)
-    opened_again.open("third")
-    assert [facts.ends[opened_again.partition()] for facts in told] == [1, 5]
-
-
-def test_an_end_that_stays_low_is_a_truncated_log(
-    opened_again: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drain_module, "RECHECK_SECONDS", 0)
-    end_at(monkeypatch, opened_again, lambda times: True)
-    with pytest.raises(NextOffsetsNotHeld) as lost:
-        opened_again.drain("second")
-    assert lost.value.partitions == (NotHeld(opened_again.partition(), 3, (0, 1)),)
 
 
 def test_retention_that_passed_the_ledger_stops_until_told(
@@ -285,6 +249,7 @@ def lose(world: World, admin: AdminClient, count: int, *, upto: int) -> None:
     admin.delete_records([where])[where].result(120)
 
 
+@pytest.mark.long
 def test_retention_that_took_only_a_marker_is_no_loss(world: World, admin: AdminClient) -> None:
     """An idle partition whose records have expired: what lies behind the last one held none."""
     produce_transaction(world.kafka, world.topic, numbered(1))
@@ -329,36 +294,3 @@ def test_another_configuration_is_refused_until_accepted(world: World) -> None:
     world.overrides = ("accept_changes",)
     world.run("second")
     assert remarks(world) == ["accepted: transform was 'none' and is 'jobs.flights:transform'"]
-
-
-def test_a_restored_ledger_is_named_and_goes_on_from_what_it_knows(world: World) -> None:
-    """Postgres came back from a backup taken after the first run; target and ledger are one."""
-    world.produce(3)
-    world.run("first")
-    world.produce(3, start=3)
-    world.run("lost")
-    restore_first_run(world)
-    world.produce(1, start=6)
-    opened = world.open("after")
-    assert "older than its mirror" in opened.remarks[0]
-    assert opened.epoch > 2
-    world.drain("after")
-    world.close("after")
-    assert [offset for _, offset in world.rows()] == list(range(7))
-    assert world.kafka_offsets() == world.ledger_offsets()
-
-
-def restore_first_run(world: World) -> None:
-    """What a backup between the two runs would bring back."""
-    for statement in (
-        "DELETE FROM public.records WHERE batch_seq > 1",
-        "DELETE FROM tidemark.spans WHERE seq > 1",
-        "DELETE FROM tidemark.contributions WHERE seq > 1",
-        "DELETE FROM tidemark.batches WHERE seq > 1",
-        "DELETE FROM tidemark.run_targets WHERE epoch > 1",
-        "DELETE FROM tidemark.runs WHERE epoch > 1",
-        "UPDATE tidemark.partitions SET next_offset = 3, record_end = 3, seq = 1"
-        " WHERE partition = 0",
-        "UPDATE tidemark.regions SET epoch = 1, head_seq = 1, next_seq = 2",
-    ):
-        world.sql(statement)

@@ -8,7 +8,6 @@ from tests.support.commands import (
     answer,
     refusal,
     settle_in,
-    tidemark,
     write_pipeline,
 )
 from tests.support.produce import produce
@@ -42,26 +41,4 @@ def test_a_new_field_is_a_new_column_by_consent(
     assert world.sql("SELECT reason FROM tidemark.dead_letters") == [("NEW_FIELD",)]
     added = world.sql("SELECT details FROM tidemark.actions WHERE kind = 'add_columns'")
     assert added == [({'"public"."records"': {"n": "integer"}},)]
-    assert answer("verify", PIPELINE)["clean"]
-
-
-def test_a_rewind_goes_back_over_a_new_column(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """B20: the row of a key is what it was, with nothing in a column that came later."""
-    settle_in(world, tmp_path, monkeypatch)
-    upsert = {"mode": "upsert", "key": ["value"], "on_new_column": "add"}
-    write_pipeline(world, decode={"schema": {"value": "string", "m": "int"}}, target=upsert)
-    produce(world.kafka, world.topic, [b'{"value": "a", "m": 1}'])
-    answer("run", PIPELINE)
-    fields = {"value": "string", "m": "int", "n": "int"}
-    write_pipeline(world, decode={"schema": fields}, target=upsert)
-    produce(world.kafka, world.topic, [b'{"value": "a", "m": 2, "n": 5}', b'{"value": "b"}'])
-    answer("run", PIPELINE, "--accept-changes")
-    rows = "SELECT value, m, n FROM public.records ORDER BY 1"
-    assert world.sql(rows) == [("a", 2, 5), ("b", None, None)]
-    tidemark("reset", world.region, "--to", "1", "--apply")
-    assert world.sql(rows) == [("a", 1, None)]
-    answer("run", PIPELINE)
-    assert world.sql(rows) == [("a", 2, 5), ("b", None, None)]
     assert answer("verify", PIPELINE)["clean"]

@@ -11,7 +11,7 @@ from tests.support.registered import RegisteredWorld
 from tests.support.registry import framed, registry
 from tests.support.world import World, dump
 
-from tidemark.decode.errors import RegistryGaveNoSchema, SubjectUnreadable
+from tidemark.decode.errors import SubjectUnreadable
 from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
 
@@ -35,13 +35,14 @@ def rows(region: RegisteredWorld, names: str = "id, name") -> list[tuple[Any, ..
     return region.sql(f"SELECT {names} FROM public.records ORDER BY kafka_offset")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("newest", "differs"),
     [
         ([ID, field("price", "double")], ("name", "string", None)),
         ([field("id", "int32"), NAME], ("id", "bigint", "int")),
         *(
-            pytest.param(newest, differs, marks=pytest.mark.long)
+            (newest, differs)
             for newest, differs in (
                 ([ID, field("title", "string")], ("name", "string", None)),
                 (
@@ -74,6 +75,7 @@ def test_what_is_changed_is_never_taken_along(
     assert dump(region.warehouse) == before
 
 
+@pytest.mark.long
 def test_a_number_that_means_another_field_now_is_read_as_its_writer_meant_it(
     region: RegisteredWorld,
 ) -> None:
@@ -121,13 +123,3 @@ def test_the_message_that_has_the_columns_stays_until_a_person_names_another(
     region.overrides = (ACCEPT_CHANGES,)
     region.run("third")
     assert rows(region, "id") == [(1,), (2,), (3,), (4,)]
-
-
-def test_a_registry_that_knows_a_text_alone_opens_nothing(region: RegisteredWorld) -> None:
-    """B12: nothing here reads it; what would help is told."""
-    text = 'syntax = "proto3"; message M { int64 id = 1; }'
-    region.known.register(region.subject, text, kind="PROTOBUF")
-    with pytest.raises(RegistryGaveNoSchema) as unread:
-        region.open()
-    assert unread.value.is_text_instead
-    assert region.sql("SELECT region FROM tidemark.regions") == []

@@ -19,11 +19,10 @@ from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import TIMEOUTS_MS
 from tidemark.protocol.errors import (
     AlreadyReset,
-    RewindLookedTooEarly,
+    LookedTooEarly,
     RewindNotReadable,
     RewindOfLeftTopics,
     RewindPlaceUnknown,
-    SettleDidNotHappen,
     TargetsChanged,
 )
 from tidemark.protocol.open import OpenRequest
@@ -175,7 +174,7 @@ def test_a_rewind_removes_only_what_was_looked_at(worked: Desk) -> None:
     worked.work(worked.open("another", Bounds(4)).epoch)
     before = dump(worked.warehouse)
     request = RewindRequest("test", "a test", 1, facts, epoch, worked.tables)
-    with pytest.raises(RewindLookedTooEarly) as late:
+    with pytest.raises(LookedTooEarly) as late:
         rewind(worked.ledger, worked.group, worked.published_rows, worked.region, request)
     assert (late.value.epoch, late.value.now_at) == (epoch, epoch + 1)
     assert dump(worked.warehouse) == before
@@ -285,19 +284,6 @@ def test_of_two_rewinds_one_wins_and_the_other_is_superseded(worked: Desk) -> No
     stands_at(worked, 4)
     states = f"SELECT to_seq, state FROM tidemark.resets WHERE {worked.here} ORDER BY epoch"
     assert worked.sql(states) == [(2, "superseded"), (1, "finished")]
-
-
-@pytest.mark.parametrize("point", ["rewind.commit.sent", "rewind.commit.lost"])
-def test_a_rewind_without_an_answer_is_looked_up(worked: Desk, point: str) -> None:
-    with failpoint(point):
-        if point == "rewind.commit.sent":
-            worked.rewind(1)
-        else:
-            with pytest.raises(SettleDidNotHappen):
-                worked.rewind(1)
-    if point == "rewind.commit.lost":
-        worked.rewind(1)
-    stands_at(worked, 4)
 
 
 def test_a_member_that_staged_before_the_rewind_is_fenced(worked: Desk) -> None:

@@ -1,43 +1,35 @@
 """Whole runs of one member on real Kafka and Postgres, without Spark."""
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
-from typing import Any, NoReturn
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
 from tests.support.documents import documented
-from tests.support.executor import BAD, LocalExecutor, nothing
+from tests.support.executor import LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
-from tests.support.produce import good, numbered, open_transaction, produce, produce_transaction
+from tests.support.produce import numbered, open_transaction, produce_transaction
 from tests.support.said import said
-from tests.support.waiting import until
 from tests.support.world import World, everything, fail
 
 from tidemark.admin.errors import RunNotClosed
 from tidemark.admin.run import check_closed
-from tidemark.errors import Fenced, JobFailed, MirrorFailed
+from tidemark.errors import JobFailed, MirrorFailed, StagingLost
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import _mirror_writer as writer_module
-from tidemark.kafka import member as member_module
 from tidemark.kafka.member import Member
-from tidemark.model.batch import Batch
-from tidemark.model.errors import SpansNotReadToTheEnd
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.errors import ReadsLost, SpansNotReadToTheEnd
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
-from tidemark.postgres.errors import StagedRowsGone
 from tidemark.protocol import close as close_module
 from tidemark.protocol.errors import (
-    MirrorReadBackDiffers,
     RunNeverOpened,
     RunUnfinished,
-    SettleDidNotHappen,
 )
-from tidemark.runs import _publisher as publisher_module
 from tidemark.runs import _watch as watch_module
+from tidemark.runs._stager import Stager
 from tidemark.runs.errors import MemberFenced, RunNotOpen
-from tidemark.runs.open import Opened, open_run
 
 SECONDS = 120
 
@@ -62,6 +54,7 @@ def test_no_batch_exceeds_max_records_and_its_shares_are_fair(world: World) -> N
     assert planned == [(1, 0, 1), (1, 1, 2), (2, 0, 2), (2, 1, 1), (3, 0, 3)]
 
 
+@pytest.mark.long
 def test_a_second_run_without_a_backlog_starts_no_executor_and_joins_no_group(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,18 +67,6 @@ def test_a_second_run_without_a_backlog_starts_no_executor_and_joins_no_group(
     assert world.rows() == everything([3])
 
 
-def test_the_executor_starts_beside_the_join(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka lets the first members of a group wait for others: 3 s by default."""
-
-    def join_late(config: dict[str, Any]) -> Consumer:
-        until(lambda: world.executors)
-        return Consumer(config)
-
-    monkeypatch.setattr(member_module, "Consumer", join_late)
-    world.produce(3)
-    assert world.run().rows == 3
-
-
 def test_a_later_run_reads_only_what_came_after(world: World) -> None:
     """S12: the ledger comes before any start position."""
     world.produce(3)
@@ -93,20 +74,6 @@ def test_a_later_run_reads_only_what_came_after(world: World) -> None:
     world.produce(4, start=3)
     assert world.run("second").rows == 4
     assert world.rows() == everything([7])
-
-
-def test_a_bad_record_becomes_a_dead_letter_with_its_coordinates(world: World) -> None:
-    produce(world.kafka, world.topic, [good("a"), BAD, good("b")])
-    closed = world.run()
-    assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1)])
-    assert (closed.rows, closed.dead_letters) == (2, 1)
-    assert world.sql("SELECT value FROM tidemark.dead_letters")[0][0].tobytes() == BAD
-
-
-def test_a_batch_of_dead_letters_alone_is_published(world: World) -> None:
-    produce(world.kafka, world.topic, [BAD, BAD])
-    assert world.run().dead_letters == 2
-    assert (world.rows(), world.dead_letters()) == ([], [(0, 0), (0, 1)])
 
 
 def test_aborted_transactions_are_passed_over(world: World) -> None:
@@ -142,42 +109,6 @@ def test_a_retry_joins_the_same_epoch_and_takes_the_same_plan(world: World) -> N
     assert world.rows() == everything([5])
 
 
-def test_a_retry_beside_its_living_predecessor_is_one_more_member(world: World) -> None:
-    """H3, H5: one of the two is accepted, and both stage under attempt 0."""
-    world.produce(5)
-    world.open()
-    second: list[object] = []
-
-    def retry(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        world.after = lambda *_: None
-        other = replace(world, executors=[])
-        reading = replace(executor.job.reading, member=executor.member + 1000)
-        staged = other.executor_of(replace(executor.job, reading=reading))
-        second.append(staged.drain(batch, spans))
-
-    world.after = retry
-    world.drain()
-    assert len(second) == 1
-    assert world.close().rows == 5
-    assert world.rows() == everything([5])
-
-
-@pytest.mark.long
-def test_the_next_open_discards_the_plan_and_never_uses_its_seq_again(world: World) -> None:
-    world.produce(5)
-    world.open("first")
-    world.before = fail
-    with pytest.raises(JobFailed):
-        world.drain("first")
-    world.before = lambda *_: None
-    world.produce(5, start=5)
-    world.run("second")
-    old, new = world.executors[0].drained[0][0], world.executors[1].drained[0][0]
-    assert new.seq > old.seq
-    assert [p.span.width for p in new.spans] == [10]
-    assert world.rows() == everything([10])
-
-
 def test_a_run_stops_at_the_targets_seen_at_open(world: World) -> None:
     """H16: fast producers do not keep a run alive."""
     world.produce(4)
@@ -186,17 +117,6 @@ def test_a_run_stops_at_the_targets_seen_at_open(world: World) -> None:
     world.drain()
     world.close()
     assert world.rows() == everything([4])
-
-
-def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> None:
-    """The target offset is the last stable one."""
-    world.produce(2)
-    producer = open_transaction(world.kafka, world.topic)
-    world.run("first")
-    assert world.rows() == [(0, 0), (0, 1)]
-    producer.commit_transaction(120)
-    world.run("second")
-    assert world.rows() == [(0, 0), (0, 1), (0, 2)]
 
 
 ALERT = "FROM tidemark.region_status\nWHERE"
@@ -257,6 +177,7 @@ def test_a_time_bound_that_is_over_before_the_first_plan_lets_one_batch_through(
     assert world.sql("SELECT bound, state FROM tidemark.runs") == [("max_seconds", "closed")]
 
 
+@pytest.mark.long
 def test_a_run_with_a_backlog_that_published_nothing_is_red(world: World) -> None:
     """H11: a bound in the ledger is no success if nothing moved."""
     world.produce(3)
@@ -300,22 +221,6 @@ def test_a_run_with_an_unpublished_batch_is_red(world: World) -> None:
     assert unfinished.value.reasons[0] == "batch 1 is planned and not published"
 
 
-def test_closing_again_gives_the_same_answer(world: World) -> None:
-    world.produce(3)
-    closed = world.run()
-    assert world.close() == closed
-
-
-@pytest.mark.long
-def test_clearing_the_open_task_opens_again_under_the_same_run_id(world: World) -> None:
-    world.produce(3)
-    first = world.open()
-    second = world.open()
-    assert second.epoch == first.epoch + 1
-    assert world.drain().epoch == second.epoch
-    assert world.close().rows == 3
-
-
 def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,41 +247,9 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     assert world.close("second").rows == 3
 
 
-@pytest.mark.long
-def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
-    world.produce(3)
-    world.open("first")
-    world.after = lambda *_: world.reset()
-    with pytest.raises(Fenced):
-        world.drain("first")
-    assert world.rows() == []
-    world.after = lambda *_: None
-    world.run("second")
-    assert world.rows() == everything([3])
-
-
-@pytest.mark.long
-def test_staging_lost_to_a_crash_of_postgres_is_drained_again(world: World) -> None:
-    """H1 through the whole loop: the retry, in the same epoch, drains the same plan."""
-    world.produce(3)
-    world.open()
-
-    def recovery(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        world.sql(f"TRUNCATE {batch.staging.schema}.{batch.staging.rows}")
-
-    world.after = recovery
-    with pytest.raises(StagedRowsGone):
-        world.drain()
-    assert (world.rows(), set(world.ledger_offsets().values())) == ([], {0})
-    assert set(world.kafka_offsets().values()) == {0}  # never ahead of the ledger
-    world.after = lambda *_: None
-    world.drain()
-    assert world.close().rows == 3
-    assert world.rows() == everything([3])
-
-
 def test_a_read_that_was_cut_is_incomplete(world: World) -> None:
     """A transform with limit(): rows arrive, a span has no complete read."""
+    world.settings = {"transform": "no_such_module:cut"}  # which the tests' executor leaves out
     world.produce(3, partition=0)
     world.produce(3, partition=1)
     world.open()
@@ -391,16 +264,78 @@ def test_a_read_that_was_cut_is_incomplete(world: World) -> None:
     assert world.rows() == []
 
 
-def test_what_a_member_remarks_is_said_once_of_the_run(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("transform", [None, "no_such_module:filters"])
+def test_a_read_that_postgres_has_lost_is_drained_again(
+    world: World, transform: str | None
 ) -> None:
-    monkeypatch.setattr(LocalExecutor, "remarks", lambda self: ("it groups", "it groups"))
+    """A fail-over, to a replica that lacks the newest commits, comes behind the job.
+
+    Rows are not logged, so they are gone with the reads. No transform is blamed, and a retry helps.
+    """
+    world.settings = {"transform": transform} if transform else {}
     world.produce(3)
     world.open()
-    world.ledger().remark(world.region, 1, ["it cuts"])
+
+    def lose(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        world.sql(f"DELETE FROM {batch.staging.schema}.{batch.staging.reads}")
+        world.sql(f"TRUNCATE {batch.staging.schema}.{batch.staging.rows}")
+
+    world.after = lose
+    with pytest.raises(ReadsLost) as lost:
+        world.drain()
+    assert lost.value.spans == (Span(world.topic, 0, 0, 3),)
+    assert lost.value.retry_may_help
+    world.after = lambda *_: None
     world.drain()
-    world.ledger().remark(world.region, 1, ["it groups"])
-    assert world.sql("SELECT remarks FROM tidemark.runs") == [(["it cuts", "it groups"],)]
+    assert world.close().rows == 3
+
+
+@pytest.mark.parametrize("step", ["job", "reads", "publish"])
+def test_tables_that_postgres_has_lost_are_made_anew_by_the_next_try(
+    world: World, step: str
+) -> None:
+    """The replica has the plan, and lacks the tables: no migration and no transform is blamed."""
+    world.settings = {"transform": "no_such_module:filters"}
+    world.produce(3)
+    world.open()
+
+    def lose(*_: object) -> None:
+        for kind in ("rows", "dead_letters", "reads"):
+            world.sql(f'DROP TABLE tidemark_staging."{world.region}_1_{kind}"')
+
+    if step != "publish":
+        setattr(world, {"job": "before", "reads": "after"}[step], lose)
+    with (
+        meanwhile("publish.before", lose) if step == "publish" else nullcontext(),
+        pytest.raises(StagingLost) as lost,
+    ):
+        world.drain()
+    assert lost.value.retry_may_help
+    world.before = world.after = lambda *_: None
+    world.drain()
+    assert world.close().rows == 3
+
+
+def test_tables_that_were_made_ahead_are_looked_for_before_the_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fail-over took them back, with the plan, whose seq is given out again: it has none then."""
+    world.produce(6)
+    world.begin("run", Bounds(3, None, None, None, 2))
+    staged, found = Stager.staged, list[list[tuple[Any, ...]]]()
+
+    def lost(self: Stager, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
+        if batch.seq == 2:
+            names = (batch.staging.rows, batch.staging.dead_letters, batch.staging.reads)
+            found.append(world.sql(f"SELECT to_regclass('tidemark_staging.\"{names[0]}\"')"))
+            for name in names:
+                world.sql(f'DROP TABLE tidemark_staging."{name}"')
+        return staged(self, batch, spans)
+
+    monkeypatch.setattr(Stager, "staged", lost)
+    assert world.drain().rows == 6
+    assert found[0] != [(None,)]
+    assert world.close().rows == 6
 
 
 @pytest.mark.parametrize(
@@ -429,22 +364,7 @@ def test_a_crash_before_the_mirror_is_made_good_by_the_next_open(
     assert world.kafka_offsets() == world.ledger_offsets()
 
 
-def test_a_mirror_that_fails_does_not_fail_the_batch(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.produce(3)
-    world.open()
-
-    def failing(*_: object) -> None:
-        raise said(MirrorFailed, "as the test wants it")
-
-    monkeypatch.setattr(publisher_module, "mirror", failing)
-    world.drain()
-    assert world.kafka_offsets()[world.partition()] == 0
-    world.close()
-    assert world.kafka_offsets()[world.partition()] == 3
-
-
+@pytest.mark.long
 def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,82 +386,6 @@ def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
     assert world.sql("SELECT state, reason FROM tidemark.runs") == [("closed", None)]
 
 
-def test_a_batch_that_is_published_while_its_run_is_closed_is_mirrored_too(world: World) -> None:
-    """By a driver that outlived its task and dies before its own mirror."""
-    world.produce(3)
-    world.open()
-
-    def drain() -> None:
-        with failpoint("publish.commit.after"), suppress(FailpointHit):
-            world.drain()
-
-    with meanwhile("mirror.after", drain):
-        closed = world.close()
-    assert (closed.rows, closed.checkpoint.seq) == (3, 1)
-    assert world.kafka_offsets() == world.ledger_offsets() == closed.checkpoint.offsets
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("point", ["open.commit.sent", "open.commit.lost"])
-def test_an_open_without_an_answer_is_looked_up(world: World, point: str) -> None:
-    world.produce(3)
-    world.open("first")
-    with failpoint(point):
-        if point == "open.commit.sent":
-            assert world.open("second").epoch == 2
-        else:
-            with pytest.raises(SettleDidNotHappen):
-                world.open("second")
-    epochs = world.sql("SELECT count(*) FROM tidemark.runs")
-    assert epochs == [(2 if point == "open.commit.sent" else 1,)]
-
-
-def cleared(world: World, run_id: str) -> Opened:
-    """The open of a run of which a task was cleared, and no drain."""
-    return open_run(
-        world.pipeline, world.connections, run_id=run_id, bounds=Bounds(100), members_come=False
-    )
-
-
-def test_a_run_that_is_closed_is_not_opened_for_nobody(world: World) -> None:
-    """B11, G97: whichever of its other tasks was cleared, and whatever came since."""
-    world.produce(2)
-    world.run("done")
-    world.produce(3, start=2)
-    assert cleared(world, "done").epoch == 1
-    assert (world.close("done").rows, world.sql("SELECT epoch, state FROM tidemark.runs")) == (
-        2,
-        [(1, "closed")],
-    )
-    world.run("later")
-    assert cleared(world, "done").epoch == 1
-    assert world.close("done").rows == 2
-    check_closed(world.pipeline, world.connections, run_id="done")
-    assert len(world.rows()) == 5
-
-
-def test_a_run_that_failed_in_its_mirror_alone_is_closed_by_its_close(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """B11, G97: on a topic that lives; its reset came in between."""
-    world.produce(2)
-    world.open("red")
-    world.drain("red")
-
-    def differs(*_: object) -> NoReturn:
-        raise MirrorReadBackDiffers(region=world.region, differences=())
-
-    with monkeypatch.context() as patch:
-        patch.setattr(close_module, "mirror", differs)
-        with pytest.raises(RunUnfinished):
-            world.close("red")
-    world.reset("red")
-    world.produce(3, start=2)
-    assert (cleared(world, "red").backlog, world.close("red").batches) == (0, 0)
-    check_closed(world.pipeline, world.connections, run_id="red")
-    assert world.run("next").rows == 3
-
-
 def test_a_run_that_nobody_drained_is_not_closed(world: World) -> None:
     """B11, G97: not by its tasks that had been green."""
     world.produce(2)
@@ -554,7 +398,6 @@ def test_a_run_that_nobody_drained_is_not_closed(world: World) -> None:
         with pytest.raises(RunNotClosed) as told:
             check_closed(world.pipeline, world.connections, run_id="done")
         assert told.value.state == "failed"
-        cleared(world, "done")
     world.open("done")
     world.drain("done")
     assert world.close("done").rows == 3

@@ -1,20 +1,16 @@
 """Where a partition starts: the beginning, the end, commits, a time; and what comes later."""
 
-from typing import Any
-
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
-from tests.support.produce import good, numbered, open_transaction, produce
+from tests.support.produce import good, numbered, produce
 from tests.support.topics import add_partitions
-from tests.support.waiting import until
 from tests.support.world import World, everything
 
 from tidemark.check._job import region_findings
 from tidemark.check.findings import State
-from tidemark.kafka.facts import Broker
-from tidemark.model.offsets import Offsets
+from tidemark.model.offsets import Span
 from tidemark.runs.errors import NewRegionCommitsTooFar, NewRegionHasCommits, NewRegionLacksCommits
 
 
@@ -42,6 +38,7 @@ def test_a_start_at_the_end_is_taken_once(world: World) -> None:
     assert world.sql(initial) == [(3,)]
 
 
+@pytest.mark.long
 def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminClient) -> None:
     """S5, S12."""
     world.produce(5)
@@ -51,6 +48,21 @@ def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminCli
     assert world.rows() == [(0, 2), (0, 3), (0, 4)]
 
 
+def test_a_start_at_a_time_that_retention_has_passed_is_told(
+    world: World, admin: AdminClient
+) -> None:
+    """G153: the first record that is left comes later, and some before it may be gone."""
+    world.settings = {"kafka": {"start": {"timestamp": "2020-01-01T00:00:00Z"}}}
+    world.produce(5)
+    world.produce(5, 1)
+    where = KafkaPartition(world.topic, 0, 2)
+    admin.delete_records([where])[where].result(120)
+    [told] = world.open().remarks
+    assert told.startswith(f"{Span(world.topic, 0, 0, 2)}: retention took it before anybody read")
+    assert told.endswith("begins at 2")
+
+
+@pytest.mark.long
 def test_a_start_from_commits_goes_on_from_them(world: World) -> None:
     """S5."""
     world.settings = {"kafka": {"start": "committed"}}
@@ -79,41 +91,7 @@ def test_a_start_from_commits_beyond_the_end_is_refused(world: World) -> None:
     world.run()
 
 
-def test_a_start_from_commits_behind_an_open_transaction_waits_for_its_end(world: World) -> None:
-    """S5, G85: of a consumer that reads uncommitted records; the next open would call them lost."""
-    world.settings = {"kafka": {"start": "committed"}}
-    world.produce(2)
-    producer = open_transaction(world.kafka, world.topic)
-    at = world.partition(0)
-    with world.group.writer() as writer:
-        writer.commit({at: 3, world.partition(1): 0}, "")
-    with pytest.raises(NewRegionCommitsTooFar) as refused:
-        world.open()
-    assert (refused.value.ends, refused.value.committed) == ({at: 2}, {at: 3})
-    producer.commit_transaction(120)
-    broker = Broker({"bootstrap.servers": world.kafka})
-    until(lambda: broker.facts([world.topic]).ends[at] == 4)  # its marker is there too
-    world.run()
-    assert world.rows() == []
-
-
-def test_a_start_at_a_time_to_come_lets_the_topic_grow_meanwhile(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S5: the end that stands for it may be told later than the others."""
-    whole = Broker.offsets_at
-
-    def growing(broker: Broker, *asked: Any) -> Offsets:
-        world.produce(1)
-        return whole(broker, *asked)
-
-    monkeypatch.setattr(Broker, "offsets_at", growing)
-    world.settings = {"kafka": {"start": {"timestamp": "2999-01-01T00:00:00Z"}}}
-    world.open()
-    initial = "SELECT initial_offset FROM tidemark.partitions WHERE partition = 0"
-    assert world.sql(initial) == [(1,)]
-
-
+@pytest.mark.long
 def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
     world.settings = {"kafka": {"start": "committed"}}
     with world.group.writer() as writer:
@@ -134,6 +112,7 @@ def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> Non
     assert world.rows() == [(0, 2), (0, 3)]
 
 
+@pytest.mark.long
 def test_a_group_with_commits_is_not_passed_over_unasked(world: World) -> None:
     world.produce(3)
     with world.group.writer() as writer:

@@ -8,7 +8,6 @@ from tests.support.two_tables import NEWEST, NUMBERS, SETTINGS, TARGETS, newest
 from tests.support.world import World, staging
 
 from tidemark.errors import Refused
-from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers, TargetsChanged
 from tidemark.runs.region import region_of
 from tidemark.staging.errors import RowRefused
 from tidemark.verify.report import Kind, Report
@@ -65,40 +64,6 @@ def test_both_tables_have_every_record(two: World) -> None:
     assert staging(two) == []
 
 
-def test_a_table_that_is_gone_is_compared_with_its_own_count(two: World) -> None:
-    """B5, B8: not with the sum over all targets. No batch is compared then, and none is equal."""
-    send(two, 1)  # divisible by three: it deletes a key that is not there
-    two.run()
-    assert tables(two) == ([(0, 0, 0)], [])
-    two.sql("DROP TABLE public.newest")
-    report = proof(two)
-    gone = '"public"."newest" does not exist'
-    assert (report.wrong, report.notes) == (0, (gone,))
-    assert [(one.verdict, one.unverifiable) for one in report.batches] == [
-        ("not verifiable", (gone,))
-    ]
-    two.sql("DROP TABLE public.numbers")
-    [found] = [one for batch in proof(two).batches for one in batch.differences]
-    assert found.detail == 'the ledger counted 1 rows, "public"."numbers" has 0'
-
-
-def test_without_a_column_of_batches_no_batch_is_equal(two: World) -> None:
-    """B5, B8: its other tables are not read either."""
-    send(two, 1)
-    two.run()
-    two.sql("ALTER TABLE public.newest DROP COLUMN batch_seq")
-    report = proof(two)
-    assert [one.verdict for one in report.batches] == ["not verifiable"]
-    assert "has no column batch_seq" in report.batches[0].unverifiable[0]
-
-
-def test_tables_that_no_batch_has_filled_yet_are_well(two: World) -> None:
-    """B5: nothing was published, so there is nothing to compare."""
-    two.run()
-    report = proof(two)
-    assert (report.wrong, report.unverifiable, report.batches) == (0, 0, ())
-
-
 def test_a_rewind_takes_both_tables_back(two: World) -> None:
     """B4, B8: to each checkpoint, and on again to the same tables."""
     end = tables(filled(two))
@@ -112,26 +77,22 @@ def test_a_rewind_takes_both_tables_back(two: World) -> None:
         assert is_well(two)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("doctor", "kind", "what", "name"),
     [
         ("DELETE FROM public.numbers WHERE n = 8", Kind.lost, "row", NUMBERS),
         ("UPDATE public.newest SET n = -1 WHERE n = 19", Kind.altered, "row", NEWEST),
-        *(
-            pytest.param(*case, marks=pytest.mark.long)
-            for case in (
-                ("UPDATE public.numbers SET n = -1 WHERE n = 8", Kind.altered, "row", NUMBERS),
-                ("DELETE FROM public.newest WHERE n = 19", Kind.lost, "row", NEWEST),
-                (
-                    "INSERT INTO public.newest (k, kafka_partition, batch_seq)"
-                    " SELECT 99, 0, batch_seq FROM public.newest WHERE n = 19",
-                    Kind.foreign,
-                    "row",
-                    NEWEST,
-                ),
-                ("DELETE FROM tidemark.deleted_keys", Kind.lost, "deleted key", NEWEST),
-            )
+        ("UPDATE public.numbers SET n = -1 WHERE n = 8", Kind.altered, "row", NUMBERS),
+        ("DELETE FROM public.newest WHERE n = 19", Kind.lost, "row", NEWEST),
+        (
+            "INSERT INTO public.newest (k, kafka_partition, batch_seq)"
+            " SELECT 99, 0, batch_seq FROM public.newest WHERE n = 19",
+            Kind.foreign,
+            "row",
+            NEWEST,
         ),
+        ("DELETE FROM tidemark.deleted_keys", Kind.lost, "deleted key", NEWEST),
     ],
 )
 def test_a_doctored_row_is_found_in_each_table(
@@ -143,6 +104,7 @@ def test_a_doctored_row_is_found_in_each_table(
     assert (kind, f'{what} of "public"."{name}"') in {(one.kind, one.what) for one in found}
 
 
+@pytest.mark.long
 def test_status_counts_each_table_by_itself(two: World) -> None:
     """B8: a row too many in one does not hide one too few in the other."""
     filled(two)
@@ -169,6 +131,7 @@ def test_one_table_that_refuses_stops_the_other(two: World) -> None:
     assert (tables(two), two.ledger_offsets()) == (before, offsets)
 
 
+@pytest.mark.long
 def test_what_one_table_refuses_is_in_none_and_proven(two: World) -> None:
     """B5, B8, B15: the other one's key has its row before; a kept row that is altered is found."""
     keep = {"on_refused": "dead_letter"}
@@ -194,21 +157,3 @@ def test_what_one_table_refuses_is_in_none_and_proven(two: World) -> None:
     for doctor in (f"refused_rows - '{NEWEST}'", "refused_rows || '{\"other\": []}'", "'[]'"):
         two.sql(f"UPDATE tidemark.dead_letters SET refused_rows = {doctor}")
         assert proof(two).wrong
-
-
-def test_another_set_of_targets_is_another_region(two: World) -> None:
-    """B8: one more, one less, another name or table."""
-    filled(two)
-    for targets in (
-        {NUMBERS: TARGETS[NUMBERS]},
-        {"others": TARGETS[NUMBERS], NEWEST: TARGETS[NEWEST]},
-        {NUMBERS: TARGETS[NUMBERS] | {"table": "public.others"}, NEWEST: TARGETS[NEWEST]},
-    ):
-        two.settings["targets"] = targets
-        with pytest.raises(TargetsChanged):
-            two.open("again")
-    two.settings["targets"] = TARGETS | {NEWEST: TARGETS[NEWEST] | {"key": ["n"]}}
-    with pytest.raises(ChangedSinceCheckpoint) as changed:
-        two.open("again")
-    differs = SettingDiffers("targets.newest.key", "k, kafka_partition", "n")
-    assert changed.value.changes == (differs,)

@@ -7,9 +7,6 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.world import World
 
-from tidemark.admin.replay import replay_batch
-from tidemark.ledger.actions import Order
-from tidemark.ledger.errors import BatchNotReplayable
 from tidemark.model.batch import ONLY
 from tidemark.runs.region import region_of
 from tidemark.verify.report import Kind, Report
@@ -85,6 +82,7 @@ def test_keys_have_their_last_word(shop: World) -> None:
     assert is_well(shop)
 
 
+@pytest.mark.long
 def test_a_rewind_is_read_again_to_the_same_table(shop: World) -> None:
     """B4, B8: back to each checkpoint and on again gives the same rows, whatever the cuts."""
     end = words(filled(shop))
@@ -119,35 +117,16 @@ def test_a_rewind_by_a_file_that_appends_puts_keys_back(shop: World) -> None:
     assert words(shop) == {"a": "3", "c": "4"}
 
 
-def test_an_upserted_batch_is_not_made_again_by_appending(shop: World) -> None:
-    """B4, B8: its deleted keys would come back as rows; also where a run has taken the new mode."""
-    send(shop, [("a", "1"), ("b", None), ("c", "4")])
-    shop.run("first")
-    shop.settings |= APPEND
-    send(shop, [("d", "5")])
-    shop.overrides = ("accept_changes",)
-    shop.run("second")
-    order = Order("test", "a test")
-    with pytest.raises(BatchNotReplayable) as caught:
-        replay_batch(shop.pipeline, shop.connections, 1, order, shop.executor_of)
-    assert (caught.value.seq, caught.value.why) == (1, "upserted")
-    assert words(shop) == {"a": "1", "c": "4", "d": "5"}
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("doctor", "finds"),
     [
-        pytest.param(
-            "DELETE FROM public.records WHERE word = '8'",
-            (Kind.lost, "row"),
-            marks=pytest.mark.long,
-        ),
+        ("DELETE FROM public.records WHERE word = '8'", (Kind.lost, "row")),
         ("UPDATE public.records SET word = 'other' WHERE word = '8'", (Kind.altered, "row")),
-        pytest.param(
+        (
             "INSERT INTO public.records (kafka_key, word, batch_seq) SELECT 'new', word, batch_seq"
             " FROM public.records WHERE word = '8'",
             (Kind.foreign, "row"),
-            marks=pytest.mark.long,
         ),
         ("DELETE FROM tidemark.deleted_keys WHERE key = '{\\\\x79}'", (Kind.lost, "deleted key")),
         (
@@ -165,6 +144,7 @@ def test_a_doctored_row_is_found(shop: World, doctor: str, finds: tuple[Kind, st
     assert finds in found(shop)
 
 
+@pytest.mark.long
 def test_a_row_that_comes_too_late_is_proven_to_be_older(shop: World) -> None:
     """B5, B8: the proof knows a row that was left alone from one that was lost."""
     shop.settings = {
@@ -185,6 +165,7 @@ def test_a_row_that_comes_too_late_is_proven_to_be_older(shop: World) -> None:
     assert {(Kind.altered, "row"), (Kind.lost, "row")} == found(shop), "now a5 should be there"
 
 
+@pytest.mark.long
 def test_a_row_that_is_refused_is_proven_to_be_a_dead_letter(shop: World) -> None:
     """B5, B8, B15: its key has the row before it, whatever the cuts; a forged one is found."""
     shop.settings["target"] |= {"on_refused": "dead_letter"}
@@ -200,11 +181,3 @@ def test_a_row_that_is_refused_is_proven_to_be_a_dead_letter(shop: World) -> Non
     assert (words(shop), is_well(shop)) == (end, True)
     shop.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE partition = 1")
     assert (Kind.altered, "refused record") in found(shop)
-
-
-def test_without_the_metadata_a_tombstone_is_a_dead_letter(shop: World) -> None:
-    """B12: as ever; who asks for kafka_tombstone gets a row of nulls instead."""
-    shop.settings = {"decode": {"schema": {"word": "string"}}}
-    send(shop, [("a", None), ("b", "1")])
-    shop.run()
-    assert shop.sql("SELECT reason FROM tidemark.dead_letters") == [("NULL_VALUE",)]

@@ -1,0 +1,56 @@
+"""What readers of the target are told of a region: the ledger keeps it, whoever tells them.
+
+A close tells, and keeps with its run what it tells; the verdict, which comes after it, confirms it.
+So it is told at least once: a close that dies in between is tried again, or the next run tells it
+with its own.
+"""
+
+from dataclasses import dataclass
+
+from tidemark.ledger.queries import PublishedCounts
+from tidemark.protocol.close import Closed
+from tidemark.runs.region import region_of
+from tidemark.settings.endpoints import Connections
+from tidemark.settings.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What readers were not told of."""
+
+    after_seq: int
+    """They know of the checkpoints up to this one. After a rewind that is where it went back to."""
+    counted: PublishedCounts
+
+
+def news(pipeline: Pipeline, connections: Connections, closed: Closed) -> News | None:
+    """What was published since they were told, whichever runs did it; None if nothing has changed.
+
+    Where a rewind took back what they know of, and nobody told them, that is news without batches.
+    """
+    with region_of(pipeline, connections) as region:
+        after_seq, is_rewound = region.ledger.announced(region.name)
+        if closed.checkpoint.seq == after_seq and not is_rewound:
+            return None
+        return News(after_seq, region.ledger.queries.counted_after(region.name, after_seq))
+
+
+def announce(pipeline: Pipeline, connections: Connections, *, run_id: str, seq: int) -> None:
+    """The ledger knows that the run's close is about to tell of the checkpoints up to this one."""
+    with region_of(pipeline, connections) as region:
+        region.ledger.announce(region.name, run_id, seq)
+
+
+def confirm(pipeline: Pipeline, connections: Connections, *, run_id: str) -> bool:
+    """What the run's close was about to tell is told; False where it will be told again.
+
+    That is so where another epoch holds the region by now.
+    """
+    with region_of(pipeline, connections) as region:
+        return region.ledger.confirm_announced(region.name, run_id)
+
+
+def told_of_rewind(pipeline: Pipeline, connections: Connections, *, epoch: int) -> None:
+    """The ledger knows that readers are being told of the rewind that took this epoch."""
+    with region_of(pipeline, connections) as region:
+        region.ledger.told_of_rewind(region.name, epoch)

@@ -1,0 +1,86 @@
+"""What readers of the target are told stands in the ledger; see tests/dags for the events."""
+
+import pytest
+from tests.support.world import World
+
+from tidemark.admin.announce import announce, confirm, news, told_of_rewind
+from tidemark.kafka.group import Group
+
+Told = tuple[int, int, int, int]
+
+
+def told(world: World, run_id: str) -> Told | None:
+    """What a close tells: after and up to which seq, batches and rows."""
+    closed = world.close(run_id)
+    found = news(world.pipeline, world.connections, closed)
+    if found is None:
+        return None
+    seq = closed.checkpoint.seq
+    announce(world.pipeline, world.connections, run_id=run_id, seq=seq)
+    return found.after_seq, seq, found.counted.batches, found.counted.rows
+
+
+def confirmed(world: World, run_id: str) -> bool:
+    return confirm(world.pipeline, world.connections, run_id=run_id)
+
+
+def test_readers_are_told_until_the_ledger_knows_that_they_were(world: World) -> None:
+    """G185: a close that dies is tried again, or the next run tells it with its own."""
+    world.produce(2)
+    world.run("first")
+    assert [told(world, "first"), told(world, "first")] == [(0, 1, 1, 2)] * 2
+    assert confirmed(world, "first")
+    assert told(world, "first") is None
+    world.produce(3, start=2)
+    world.run("dies")
+    assert told(world, "dies") == (1, 2, 1, 3)
+    world.produce(1, start=5)
+    world.run("next")
+    assert told(world, "next") == (1, 3, 2, 4)
+    assert (confirmed(world, "dies"), confirmed(world, "next")) == (False, True)
+    assert told(world, "dies") is None
+
+
+def test_after_a_rewind_readers_are_told_from_where_it_went_back_to(world: World) -> None:
+    """G185: also where nobody told them of the rewind, as the command line can't."""
+    for number in range(3):
+        world.produce(1, start=number)
+        world.run(f"run {number}")
+    assert (told(world, "run 2"), confirmed(world, "run 2")) == ((0, 3, 3, 3), True)
+    world.reset(to=1)
+    world.run("again")
+    assert told(world, "again") == (1, 4, 1, 2)
+    assert (confirmed(world, "again"), told(world, "again")) == (True, None)
+
+
+def test_a_rewind_that_nobody_told_of_is_told_without_a_new_batch(world: World) -> None:
+    """G185."""
+    world.produce(2)
+    world.run("first")
+    assert (told(world, "first"), confirmed(world, "first")) == ((0, 1, 1, 2), True)
+    report = world.reset(to=0)
+    assert told(world, "first") == (0, 0, 0, 0)
+    told_of_rewind(world.pipeline, world.connections, epoch=report.epoch)
+    assert told(world, "first") is None
+
+
+class TimedOut(BaseException):
+    """As Airflow's time-out of a task is none of the errors that code expects."""
+
+
+@pytest.mark.parametrize("error", [OSError, TimedOut])
+def test_no_trouble_at_the_end_of_a_close_makes_a_closed_run_red(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """G186: such as while its clients are closed, or its traces are sent."""
+    world.produce(2)
+    world.open()
+    world.drain()
+
+    def breaks(_: Group) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Group, "close", breaks)
+        assert world.close().rows == 2
+    assert world.sql("SELECT state FROM tidemark.runs") == [("closed",)]
