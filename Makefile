@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults \
+.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults newest \
 	up down lock release-check clean bench
 
 # Hundreds of processes import the package: each would compile it anew.
@@ -7,6 +7,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready
+# The scripts in .venv hold the path of the clone: in a copy they would run the other clone's code.
+MADE_IN := $(shell sed 's/ [0-9]* [0-9]*$$//' $(READY) 2>/dev/null)
+ifneq ($(filter-out help clean down,$(MAKECMDGOALS)),)
+ifneq ($(shell [ -z "$(MADE_IN)" ] || [ "$(MADE_IN)" -ef . ] || echo moved),)
+$(error .venv was made in $(MADE_IN) and works there alone: run rm -rf .venv, then this again)
+endif
+endif
 # Six keep two cores busy: tests wait more than they compute. WORKERS=0 runs them one after another.
 WORKERS := 6
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
@@ -23,8 +30,8 @@ demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXA
 test: check servers ## Check the code, then prove every feature on real Kafka, Postgres, Spark and Airflow
 	@$(PYTEST)
 
-SHARE := 1
-test-rest: $(READY) servers ## Run what test leaves out: the whole fault table, large models; SHARE=4: a fourth
+SHARE := 1/1
+test-rest: $(READY) servers ## Run what test leaves out: the whole fault table, large models; SHARE=2/4: the second fourth
 	@$(PYTEST) --tier rest --share $(SHARE)
 
 test-all: test test-rest ## Run every test there is
@@ -47,6 +54,9 @@ test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed:
 AIRFLOW := 3.3.1
 test-airflow: $(READY) servers ## Run what tests Airflow with another of its versions, AIRFLOW=3.3.1: minutes
 	@scripts/other-airflow $(AIRFLOW)
+
+newest: $(READY) ## Run what is strict about values with the newest pyarrow, fastavro, protobuf and msgspec
+	@scripts/newest
 
 check: $(READY) ## Check format, lint, types, imports, images, the compose file and workflows
 	@$(BIN)/ruff format --check .
@@ -76,8 +86,8 @@ release-check: $(READY) ## Install the built packages in clean environments and 
 	@$(BIN)/python -m scripts.release.check
 
 WHAT := peers
-BENCHES := peers slope decode in_flight ledger width upsert workers small_batches start verify
-bench: $(READY) ## Measure Tidemark beside what one would write: 25 minutes; WHAT=decode, ledger, upsert, ...
+BENCHES := peers start ledger upsert decode
+bench: $(READY) ## Measure Tidemark beside what one would write: 40 minutes; WHAT=start, ledger, upsert, decode
 	@case " $(BENCHES) " in *" $(WHAT) "*) ;; *) echo "WHAT is one of: $(BENCHES)" >&2; exit 2 ;; esac
 	@$(BIN)/python -m scripts.bench.$(WHAT)
 

@@ -69,14 +69,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def drain(path: str) -> dict[str, object]:
     """Run the member's loop of the run that the environment names; return what it did."""
-    from tidemark.runs.errors import DriverHasNoRun
+    from tidemark.runs.errors import DriverEnvironmentUnfit
     from tidemark.runs.member import drain_run
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
 
-    run_id = os.environ.get("TIDEMARK_RUN_ID")
+    run_id = os.environ.get("TIDEMARK_RUN_ID", "")
     if not run_id:
-        raise DriverHasNoRun(variable="TIDEMARK_RUN_ID")
+        raise DriverEnvironmentUnfit(
+            variable="TIDEMARK_RUN_ID", value=run_id, wanted="the id of the open run"
+        )
     pipeline = Pipeline.load(path)
     drained = drain_run(
         pipeline,
@@ -91,11 +93,13 @@ def drain(path: str) -> dict[str, object]:
 
 def _slot() -> int:
     """Which of the run's members this is, from 1: its static name in the group."""
-    from tidemark.runs.errors import DriverHasNoSlot
+    from tidemark.runs.errors import DriverEnvironmentUnfit
 
     text = os.environ.get("TIDEMARK_MEMBER_SLOT", "1")
     if not text.isdecimal() or int(text) < 1:
-        raise DriverHasNoSlot(variable="TIDEMARK_MEMBER_SLOT", value=text)
+        raise DriverEnvironmentUnfit(
+            variable="TIDEMARK_MEMBER_SLOT", value=text, wanted="the member's number, 1 or more"
+        )
     return int(text)
 
 

@@ -23,8 +23,7 @@ from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
 from tidemark.postgres.session import Connection, Cursor
-from tidemark.spark.archive import with_archive
-from tidemark.spark.java_options import OPTIONS, QUICK
+from tidemark.spark.java_options import OPTIONS, QUICK, with_archive
 from tidemark_local._airflow import Airflow
 from tidemark_local.postgres import Postgres
 from tidemark_local.stack import KAFKA, SPARK, LocalStack
@@ -40,9 +39,8 @@ _AIRFLOW = pytest.StashKey[Airflow]()
 Parameters = dict[str, Any]
 """What psycopg2.connect needs."""
 
-# A busy machine is no counterexample.
-settings.register_profile("others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("the same", settings.get_profile("others"), derandomize=True)
+EXAMPLES = {"test": 20, "rest": 200, "all": 200}
+"""Of a property, by tier; where one costs a second, a test takes a tenth of these."""
 
 
 def _local() -> LocalStack:
@@ -59,6 +57,14 @@ def _homes(local: LocalStack) -> list[Path]:
     return [local.folder.root / name for name in (local.postgres.name, OLD_NAME)]
 
 
+def _share(text: str) -> tuple[int, int]:
+    """The number of a share, from 1, and how many there are."""
+    number, _, shares = text.partition("/")
+    if not 1 <= int(number) <= int(shares):
+        raise ValueError(text)
+    return int(number), int(shares)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what needs a server")
     parser.addoption(
@@ -67,14 +73,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="test",
         help="test leaves out what is marked long, rest has nothing else, all has both",
     )
-    parser.addoption("--share", type=int, default=1, help="run one in so many, the same each time")
+    parser.addoption("--share", type=_share, default=(1, 1), help="2/4 runs the second fourth")
     parser.addoption("--shuffle", help="a seed: random order, random distribution")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # The JVMs of tests live for seconds: they would end before a second compiler had paid.
     os.environ.setdefault(OPTIONS, with_archive(QUICK))
-    settings.load_profile("others" if config.getoption("--shuffle") else "the same")
+    settings.register_profile(
+        "tidemark",
+        max_examples=EXAMPLES[config.getoption("--tier")],
+        derandomize=not config.getoption("--shuffle"),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no counterexample
+    )
+    settings.load_profile("tidemark")
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, report, *quick):
         config.pluginmanager.register(plugin)
@@ -83,19 +96,21 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of the other tier, and of other shares."""
-    tier, share = config.getoption("--tier"), config.getoption("--share")
+    tier, (number, shares) = config.getoption("--tier"), config.getoption("--share")
 
     def is_chosen(test: pytest.Item) -> bool:
-        is_of_tier = tier == "all" or is_long(test) == (tier == "rest")
-        return is_of_tier and crc32(test.nodeid.encode()) % int(share) == 0
+        return tier in tiers(test) and crc32(test.nodeid.encode()) % shares == number - 1
 
     config.hook.pytest_deselected(items=[one for one in items if not is_chosen(one)])
     items[:] = [one for one in items if is_chosen(one)]
 
 
-def is_long(test: pytest.Item) -> bool:
-    """`make test` leaves it out."""
-    return test.get_closest_marker("long") is not None
+def tiers(test: pytest.Item) -> set[str]:
+    """Those that run it; of a property, the second one tries more examples."""
+    if test.get_closest_marker("long"):
+        return {"rest", "all"}
+    is_property = getattr(getattr(test, "obj", None), "is_hypothesis_test", False)
+    return {"test", "all", "rest"} if is_property else {"test", "all"}
 
 
 def running(local: LocalStack, server: Postgres) -> bool:
@@ -276,9 +291,14 @@ def any_warehouse(request: pytest.FixtureRequest) -> Parameters:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A module whose VERSIONS name versions of Postgres has its `database` on each of them."""
+    """A module whose VERSIONS name versions of Postgres has its `database` on each of them.
+
+    The first tier takes the first of them.
+    """
     if "database" in metafunc.fixturenames and (found := getattr(metafunc.module, "VERSIONS", ())):
-        metafunc.parametrize("database", found, indirect=True, scope="module")
+        newest, *others = found
+        versions = [newest, *(pytest.param(one, marks=pytest.mark.long) for one in others)]
+        metafunc.parametrize("database", versions, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

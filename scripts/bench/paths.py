@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from itertools import product
 from typing import Any
 
 import psycopg2
 import yaml
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
-from scripts.bench.stack import EXAMPLE, ROOT, USUAL, Attempt, Bench, console
+from scripts.bench.stack import EXAMPLE, ROOT, Attempt, Bench, console
 from scripts.bench.usage import Usage
 from scripts.demo.flight_data import create_topic, replay
 from scripts.demo.flight_formats import avro_flights
@@ -31,7 +30,9 @@ CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""
 JARS = ROOT / "scripts" / "bench" / "spark_peer.jars"
 TRANSFORM = "jobs.flights:transform"
-SMALL, LARGE = 50_000, 1_000_000
+TIDEMARK = "Tidemark"
+SIZES = 50_000, 100_000, 250_000, 1_000_000
+"""Records a batch, where one size is asked for."""
 KEYED = "scripts.demo.flight_data:of_each"
 TRANSFORMS = {"": None, "Arrow": "jobs.flights_arrow:transform", "DataFrame": TRANSFORM}
 
@@ -41,7 +42,7 @@ class Peers:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.plain = bench.tidemark(1_000_000).table
+        self.plain = bench.measured(bench.attempt(SIZES[-1])).table
         """All rows of the topic, as Tidemark writes them without a transform."""
 
     @cached_property
@@ -51,7 +52,7 @@ class Peers:
         some.argv.append("--max-batches=1")
         return self.bench.measured(some).table
 
-    def avro(self, batch: int) -> Attempt:
+    def avro(self) -> Attempt:
         """Tidemark on the same flights in Avro, with a real registry.
 
         Raises:
@@ -59,7 +60,7 @@ class Peers:
         """
         decode = {"format": "avro", "registry": "tidemark_registry"}
         topics = {"topics": [self._in_avro]}
-        return self.bench.attempt(batch, None, USUAL, kafka=topics, decode=decode)
+        return self.bench.attempt(None, None, kafka=topics, decode=decode)
 
     @cached_property
     def _in_avro(self) -> str:
@@ -152,74 +153,54 @@ class Path:
     name: str
     transform: str
     batch: int | None
-    """Records; none: all that there are."""
+    """Records; none: as the path does it by default."""
     attempt: Callable[[], Attempt]
-    in_flight: int = USUAL
     kill: bool = False
-    """Whether it is also killed: one path of each kind, with small batches."""
-    is_usual: bool = False
-    """Whether it is Tidemark as one has it by default: others are compared with it."""
+    """Whether it is also killed: one path of each kind."""
 
     @property
-    def beside(self) -> tuple[str, int]:
-        """What Tidemark has in common with it: transform, and records a batch."""
-        return self.transform, self.batch or LARGE
+    def is_default(self) -> bool:
+        """Whether it is what a file without settings of batches gets: others are beside it."""
+        return self.name == TIDEMARK and self.batch is None
 
     def __str__(self) -> str:
-        """Name, transform, records a batch; and batches in flight, where it is not the usual."""
+        """Name, transform, and records a batch."""
         parts = [self.name]
         parts += [self.transform] if self.transform else []
         parts += [f"{self.batch:,}"] if self.batch else []
-        parts += [f"{self.in_flight} in flight"] if self.in_flight != USUAL else []
         return ", ".join(parts)
 
 
 def paths(peers: Peers) -> list[Path]:
     """All, in the order in which they take turns."""
-    return [*tidemark(peers), *kinds(peers), *others(peers)]
+    return [*defaults(peers), *of_size(peers), *others(peers)]
 
 
-def tidemark(peers: Peers) -> Iterator[Path]:
-    """Each transform with each size of batch; small ones also without another in flight."""
-    ways = ((SMALL, USUAL), (SMALL, 1), (LARGE, USUAL))
-    for (name, transform), (batch, in_flight) in product(TRANSFORMS.items(), ways):
-
-        def attempt(
-            transform: str | None = transform, batch: int = batch, in_flight: int = in_flight
-        ) -> Attempt:
-            return peers.bench.attempt(batch, transform, in_flight)
-
-        is_killed = batch == SMALL and (name, in_flight) in {("", 1), ("DataFrame", USUAL)}
-        is_usual = in_flight == USUAL
-        yield Path(
-            name="Tidemark",
-            transform=name,
-            batch=batch,
-            attempt=attempt,
-            in_flight=in_flight,
-            kill=is_killed,
-            is_usual=is_usual,
-        )
-
-
-def kinds(peers: Peers) -> Iterator[Path]:
-    """Tidemark in other ways, beside the usual one."""
+def defaults(peers: Peers) -> Iterator[Path]:
+    """Each transform, target and format; the first one twice: so far do two equal paths differ."""
+    own = partial(peers.bench.attempt, None)
+    for name, transform in TRANSFORMS.items():
+        kill = name in {"", "DataFrame"}
+        yield Path(TIDEMARK, name, None, partial(own, transform), kill=kill)
+    yield Path(f"{TIDEMARK}, again", "", None, partial(own, None))
     upsert = {"mode": "upsert", "key": ["id"]}
-    for batch in (SMALL, LARGE):
+    yield Path(f"{TIDEMARK} upsert", "Arrow", None, partial(own, KEYED, target=upsert))
+    yield Path(f"{TIDEMARK} Avro", "", None, peers.avro)
 
-        def upserted(batch: int = batch) -> Attempt:
-            return peers.bench.attempt(batch, KEYED, USUAL, target=upsert)
 
-        yield Path("Tidemark upsert", "Arrow", batch, upserted)
-        yield Path("Tidemark Avro", "", batch, partial(peers.avro, batch))
+def of_size(peers: Peers) -> Iterator[Path]:
+    """Tidemark with batches of one size."""
+    for batch in SIZES:
+        yield Path(TIDEMARK, "", batch, partial(peers.bench.attempt, batch, None))
 
 
 def others(peers: Peers) -> Iterator[Path]:
     """What one would write instead, and the upper limit."""
-    yield Path("Spark write.jdbc", "", None, lambda: peers.spark(False), kill=True)
-    yield Path("Spark write.jdbc", "DataFrame", None, lambda: peers.spark(True))
-    yield Path("foreachBatch", "", SMALL, lambda: peers.stream(SMALL), kill=True)
-    yield Path("foreachBatch", "", LARGE, lambda: peers.stream(LARGE))
-    yield Path("consumer by hand", "", SMALL, lambda: peers.consumer(SMALL), kill=True)
-    yield Path("consumer by hand", "", LARGE, lambda: peers.consumer(LARGE))
+    for batch in SIZES:
+        killed = batch == SIZES[0]
+        yield Path("consumer by hand", "", batch, partial(peers.consumer, batch), kill=killed)
+    yield Path("Spark write.jdbc", "", None, partial(peers.spark, False), kill=True)
+    yield Path("Spark write.jdbc", "DataFrame", None, partial(peers.spark, True))
+    yield Path("foreachBatch", "", SIZES[0], partial(peers.stream, SIZES[0]), kill=True)
+    yield Path("foreachBatch", "", SIZES[-1], partial(peers.stream, SIZES[-1]))
     yield Path("bare COPY", "", None, peers.copy)

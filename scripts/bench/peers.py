@@ -17,12 +17,10 @@ from typing import TypeVar
 from psycopg2 import sql
 from rich.table import Table
 from scripts.bench.paths import Path, Peers, paths
-from scripts.bench.stack import ROOT, Attempt, Bench, Killed, Run, console, stack_of
+from scripts.bench.stack import MILLION, ROOT, Attempt, Bench, Killed, Run, console, stack_of
 from scripts.bench.tables import costs, deaths, speeds
 from scripts.bench.usage import end_tree
 
-MILLION = 3
-"""Replays of the flights that make 1,010,328 records."""
 LOOK_SECONDS = 0.05
 """Between looks at the rows of a path that is to be killed."""
 TENFOLD = 9
@@ -35,7 +33,7 @@ Result = TypeVar("Result")
 def main() -> int:
     """Measure, print, and stop what was started."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=2, help="replays of 336,776 flights")
+    parser.add_argument("--times", type=int, default=4, help="replays of 336,776 flights")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; each takes every path once")
     parser.add_argument("--only", default="", metavar="WORD", help="paths with it in their names")
     parser.add_argument("--memory", action="store_true", help="Tidemark's memory, 1 and 10 million")

@@ -21,14 +21,13 @@ from rich.console import Console
 from scripts.bench.usage import Usage, measure
 from scripts.demo.flight_data import PARTITIONS, Record, create_topic, records, replay
 
-from tidemark.settings.sections import BatchSettings
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "dags" / "flights.yaml"
-USUAL: int = BatchSettings.model_fields["in_flight"].default
-"""Batches in flight, where a pipeline file says nothing."""
+MILLION = 3
+"""Replays of the flights that make 1,010,328 records."""
 console = Console(width=120)
 
 
@@ -101,28 +100,26 @@ class Bench:
         """More of the same flights."""
         self.records += replay(self.stack.kafka.bootstrap, self.topic, self.flights, times)
 
-    def tidemark(self, max_records: int, transform: str | None = None) -> Run:
-        """Drain the topic by a region of its own."""
-        return self.measured(self.attempt(max_records, transform))
-
     def attempt(
         self,
-        max_records: int,
+        max_records: int | None,
         transform: str | None = None,
-        in_flight: int = 1,
         **changes: dict[str, Any],
     ) -> Attempt:
-        """`tidemark run` of a region of its own; `changes` are merged into the file's sections."""
+        """`tidemark run` of a region of its own; `changes` are merged into the file's sections.
+
+        Batches have exactly `max_records`, whatever their time; None: what the defaults make.
+        """
         region = f"bench_{time.time_ns()}"
         settings = self.pipeline(region, self.topic, transform)
         for section, change in changes.items():
             settings[section] |= change
-        settings["batch"].setdefault("in_flight", in_flight)
+        exact = {"max_records": max_records, "seconds": None, "max_bytes": None}
+        settings["batch"] |= exact if max_records else {}
         folder = self.folder()
         file = folder / f"{region}.yaml"
         file.write_text(yaml.safe_dump(settings))
         argv = [str(Path(sys.executable).parent / "tidemark"), "run", str(file), "-o", "json"]
-        argv += ["--max-records", str(max_records)]
         env = {**self.environment(), "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(folder)}
         return Attempt(
             table=region,
@@ -171,7 +168,7 @@ class Bench:
     def pipeline(self, region: str, topic: str, transform: str | None) -> dict[str, Any]:
         """The worked example, with another topic, target and transform."""
         settings = yaml.safe_load(EXAMPLE.read_text())
-        settings |= {"region": region, "transform": transform}
+        settings |= {"region": region, "transform": transform, "batch": {}}
         settings["kafka"] |= {"topics": [topic], "group": region}
         settings["target"] |= {"table": f"public.{region}"}
         return settings  # type: ignore[no-any-return]

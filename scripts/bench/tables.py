@@ -29,9 +29,9 @@ def speeds(runs: Runs, records: int) -> Table:
         whole = f"{median(run.usage.wall for run in found):.1f}"
         table.add_row(str(path), whole, spread(rates, ",.0f"), spread(ratios(path, runs), ".2f"))
     table.caption = (
-        "process s: with the start of Python, Java and Spark. Tidemark's rows/s: in the same round,"
-        " with the same transform, as many records a batch (1,000,000 beside a path without"
-        " batches), and two batches in flight, as by default. Above 1 Tidemark is faster"
+        "process s: with the start of Python, Java and Spark. Tidemark's rows/s: as a file without"
+        " settings of batches has it, in the same round, with the same transform. Above 1 Tidemark"
+        " is faster; of Tidemark, again the ratio tells how far two equal paths differ"
     )
     return table
 
@@ -39,7 +39,7 @@ def speeds(runs: Runs, records: int) -> Table:
 def ratios(path: Path, runs: Runs) -> list[float]:
     """Tidemark's rows per second ÷ this path's, in each round; nothing for what is divided."""
     for other, found in runs.items():
-        if other.is_usual and other.beside == path.beside and other != path:
+        if other.is_default and other.transform == path.transform and other != path:
             return [this.work / ours.work for ours, this in zip(found, runs[path], strict=False)]
     return []
 

@@ -15,7 +15,8 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidemark_local._produce import ensure_topic
 
 PARTITIONS = 8
 TEXTS = {"carrier", "tailnum", "origin", "dest", "time_hour"}
@@ -39,14 +40,9 @@ def records() -> Iterator[Record]:
             yield (row["tailnum"] or "none").encode(), json.dumps(flight).encode()
 
 
-def create_topic(bootstrap: str, topic: str) -> bool:
-    """Make the topic with its 8 partitions; False if it is there already."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    if topic in admin.list_topics(timeout=20).topics:
-        return False
-    new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
-    admin.create_topics([new])[topic].result(30)
-    return True
+def create_topic(bootstrap: str, topic: str) -> None:
+    """Make the topic with its 8 partitions, unless it is there already."""
+    ensure_topic({"bootstrap.servers": bootstrap}, topic, PARTITIONS)
 
 
 def replay(bootstrap: str, topic: str, flights: list[Record], times: int = 1) -> int:

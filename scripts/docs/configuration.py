@@ -4,9 +4,13 @@ Keys, types, defaults and meanings are those of the pydantic types in tidemark.s
 comes from the constants that the code itself uses. Without --write the page goes to stdout.
 """
 
+import ast
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import yaml
@@ -14,6 +18,7 @@ from scripts.docs import configuration_facts
 from scripts.docs.markdown_pieces import table
 
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.sections import Strict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
@@ -58,10 +63,43 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     schema = Pipeline.model_json_schema(by_alias=True)
     models = schema["$defs"]
+    for kind in _models(Strict):
+        _describe(kind, schema if kind is Pipeline else models.get(kind.__name__))
     yield _keys(schema, models, "")
     for key, field in schema["properties"].items():
         if model := _model(field, models):
             yield from _section(key, model, models)
+
+
+def _models(base: type[Strict]) -> Iterator[type[Strict]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+def _describe(model: type[Strict], schema: dict[str, Any] | None) -> None:
+    """The docstring beneath a key becomes its meaning.
+
+    Pydantic could find them itself, in each process that parses a DAG file: 0.1 s of CPU.
+    """
+    written = {name: text for kind in reversed(model.__mro__) for name, text in docstrings(kind)}
+    for name, field in model.model_fields.items():
+        if schema and name in written:
+            schema["properties"][field.alias or name].setdefault("description", written[name])
+
+
+def docstrings(kind: type) -> Iterator[tuple[str, str]]:
+    """Each key that the class itself declares, and what is written beneath it."""
+    if not issubclass(kind, Strict):
+        return
+    [node] = ast.parse(dedent(inspect.getsource(kind))).body
+    for key, after in pairwise(node.body if isinstance(node, ast.ClassDef) else ()):
+        match key, after:
+            case (
+                ast.AnnAssign(target=ast.Name(name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, inspect.cleandoc(text)
 
 
 def _section(path: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[str]:

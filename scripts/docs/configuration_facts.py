@@ -83,9 +83,11 @@ def _types() -> str:
 
 The names are those of Spark SQL, in any case. Every field may be null: a missing field is null,
 an undeclared one is ignored unless `on_new_field` says otherwise (but for a number beyond the range
-of 64 bits, such as `1e400`, which is `OUT_OF_RANGE`). A value that does not fit makes its record a
+of 64 bits, such as `1e400`, which is `OUT_OF_RANGE`). A record that has none of them is
+[another one](dead-letters.md#records-of-another-kind). A value that does not fit makes its record a
 [dead letter](dead-letters.md#dead-letters), never a guess: text is not read as a number, a number
-not as text, `1.0` not as a whole number.
+not as text, `1.0` not as a whole number. One text is read as a boolean: that of `__deleted`, in
+[flattened events](formats-debezium.md#flattened-events).
 
 {types}
 {limits}
@@ -107,8 +109,9 @@ def _columns() -> str:
     return f"""\
 ## Columns that a transform is given
 
-First the declared fields in their order (format `raw`: one column `value` of bytes); with an
-envelope `deleted` and the `source_…` columns; then the `key_…` columns of `decode.key`; then:
+First the declared fields in their order (format `raw`: one column `value` of bytes); with
+`envelope: debezium` `deleted` and the `source_…` columns; then the `key_…` columns of
+`decode.key`; then:
 
 {table(("column", "Arrow type", "when"), rows)}
 A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
@@ -173,6 +176,7 @@ def _postgres() -> str:
     found = parameters.postgres_parameters(connection)
     fixed = {key: found[key] for key in found if key not in ("host", "dbname")}
     used = ", ".join(f"`{key}`" for key in parameters.TAKEN)
+    needed = {key: " or ".join(values) for key, values in session.NEEDED.items()}
     paragraph = filled(
         f"""Connection type `postgres`: host, port, login, password, and as schema the database. Of
         its `extra` these keys of libpq are used: {used}. Others are refused by name, those of a
@@ -182,9 +186,14 @@ def _postgres() -> str:
         in its `extra`, `5432,5433`; then `target_session_attrs=read-write` finds the primary unless
         the extra says otherwise. Where the connection says nothing Tidemark sets
         {assigned(fixed)}. Each session sets {assigned(session.SETTINGS)} for itself, whatever the
-        role has: one whose client's machine is gone ends, and what it held is free. Sessions of
+        server, the database or the role has; what the server does not know is left out. So no
+        time-out of people's sessions ends a publish, no isolation fails a write, and a value has
+        one text; one whose client's machine is gone ends, and what it held is free. Defaults and
+        triggers of your tables see these settings too: `current_date` is the day in UTC. Where
+        {assigned(needed)} does not hold, a session is refused: only a superuser sets these.
+        `tidemark check` names what role and database set and Tidemark does not heed. Sessions of
         Spark's tasks, which stage rows, set
-        {assigned(task_sessions.TASK_TIMEOUTS)} too: a statement
+        {assigned(task_sessions.TASK_TIMEOUTS)} instead: a statement
         is one block of rows, so no time-out of the role ends a long COPY, and an executor that has
         stopped holds no table for ever. Those of ledger transactions stand under
         [Time-outs](#time-outs). The rights that the login needs stand in
@@ -220,7 +229,7 @@ def _spark() -> str:
         [
             ("`password`", "`spark.authenticate.secret` of a standalone cluster"),
             ("extra `python`", "the Python of the executors, if theirs stands elsewhere"),
-            ("extra `environment`", "an archive for the executors, made by `tidemark pack`"),
+            ("extra `environment`", "an [archive for the executors](clusters.md#python-packages)"),
         ],
     )
     return f"""\
@@ -254,7 +263,7 @@ def _timeouts() -> str:
         ("`lock_timeout` of a ledger transaction", _seconds(lock / 1000)),
         ("`statement_timeout` of a ledger transaction", _seconds(statement / 1000)),
         (
-            "the same of a rewind, a rename, a drop and a migration",
+            "the same of a rewind, a drop and a migration",
             _seconds(transaction.timeouts_of("rewind")["statement_timeout"] / 1000),
         ),
         (

@@ -30,22 +30,24 @@ def _rows(path: Path) -> Iterator[tuple[str, ...]]:
         if isinstance(node, ast.FunctionDef) and node.name == SEEDED:
             [cases] = [one for one in node.decorator_list if "parametrize" in ast.unparse(one)]
             assert isinstance(cases, ast.Call)
-            tier = REST if written_in(path)[SEEDED].is_long else TEST
-            yield from ((path.stem[5:], *seed, tier) for seed in _seeds(cases))
+            all_long = written_in(path)[SEEDED].is_long
+            for *seed, is_long in _seeds(cases):
+                yield path.stem[5:], *seed, REST if all_long or is_long else TEST
 
 
-def _seeds(cases: ast.Call) -> Iterator[tuple[str, str]]:
-    """Each by what is taken out, or by its id where that is a function, and what is found then."""
+def _seeds(cases: ast.Call) -> Iterator[tuple[str, str, bool]]:
+    """What is taken out, or its id where that is a function; what is found then; is it long."""
     ids = [ast.literal_eval(one.value) for one in cases.keywords if isinstance(one.value, ast.List)]
     assert isinstance(cases.args[1], ast.List)
     for place, case in enumerate(cases.args[1].elts):
-        assert isinstance(case, ast.Tuple)
-        found = case.elts[1]
+        is_long = isinstance(case, ast.Call) and "pytest.mark.long" in ast.unparse(case)
+        assert isinstance(case, ast.Tuple | ast.Call)
+        taken_out, found, *_ = case.elts if isinstance(case, ast.Tuple) else case.args
         if ids:
-            yield f"`{ids[0][place]}`", "a way to it"
+            yield f"`{ids[0][place]}`", "a way to it", is_long
         else:
             told = str(ast.literal_eval(found)) or "nothing: another guard stands behind it"
-            yield _taken_out(case.elts[0]), told
+            yield _taken_out(taken_out), told, is_long
 
 
 def _taken_out(named: ast.expr) -> str:

@@ -17,10 +17,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
 from tidemark.admin.dead_letters import PurgeReport
+from tidemark.admin.drop import DropReport
 from tidemark.admin.importing import ImportReport
 from tidemark.admin.mirror import MirrorReport
-from tidemark.admin.naming import DropReport, MoveReport, RenameReport
-from tidemark.admin.replay_report import BatchReport, ReplayReport
+from tidemark.admin.replay_report import ReplayReport
 from tidemark.admin.reset import ResetReport
 from tidemark.admin.withhold import WithholdReport
 from tidemark.check.findings import Finding
@@ -100,6 +100,9 @@ class DeadLetterLine(TypedDict):
     replayed_seq: int | None
 
 
+OF_TYPES: dict[str, Any] = {"record_types": dict[str, int], "wrappers": dict[str, int]}
+"""What records were looked at: by their types, and by what is around their rows."""
+
 PRINTED: dict[str, Any] = {
     "check": {"region": str, "ok": bool, "checks": list[Finding]},
     "checkpoints": list[Published],
@@ -112,6 +115,7 @@ PRINTED: dict[str, Any] = {
         "region": str,
         "records": int,
         "looks_like": dict[str, int],
+        **OF_TYPES,
         "decode": dict[str, str],
         "fields": list[Field],
         "upsert": Upsert | None,
@@ -125,20 +129,23 @@ PRINTED: dict[str, Any] = {
     "migrate": {"revision": str, "changed": bool},
     "migrate-sql": {"since": str | None, "sql": str},
     "mirror": MirrorReport,
-    "preview": {"records": int, "rows": list[dict[str, Any]], "dead_letters": list[DeadLetter]},
+    "preview": {
+        "records": int,
+        **OF_TYPES,
+        "rows": list[dict[str, Any]],
+        "dead_letters": list[DeadLetter],
+    },
     "preview-targets": {
         "records": int,
+        **OF_TYPES,
         "rows_by_target": dict[str, list[dict[str, Any]]],
         "dead_letters": list[DeadLetter],
     },
-    "preview-inferred": {"records": int, "inferred": dict[str, dict[str, str]]},
+    "preview-inferred": {"records": int, **OF_TYPES, "inferred": dict[str, dict[str, str]]},
     "region-actions": list[Action],
     "region-drop": DropReport,
     "region-list": list[KnownRegion],
-    "region-move": MoveReport,
-    "region-rename": RenameReport,
     "replay": ReplayReport,
-    "replay-batch": BatchReport,
     "reset": ResetReport,
     "run": {
         "region": str,

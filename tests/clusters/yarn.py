@@ -14,6 +14,7 @@ from tests.support.spark_cluster import (
     command_lines,
     driver_page,
     executor_of,
+    pack_environment,
     stopped,
 )
 from tests.support.waiting import until
@@ -59,12 +60,10 @@ def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_n
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """B19: with a packed environment, and Spark's own secret of each application."""
-    from tidemark.spark.packed import pack
-
     flights = Flights(kafka, warehouse, topic(partitions=PARTITIONS), tmp_path)
     expected = flights.prepare(20_000, 10_000)
     packed = tmp_path / "environment.tar.gz"
-    pack(packed)
+    pack_environment(packed)
     spark = {"conn_type": "spark", "host": "yarn", "extra": {"environment": str(packed)}}
     own = {
         "spark.ui.port": "0",

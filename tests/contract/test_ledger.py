@@ -14,7 +14,7 @@ from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.migrate import migrate
 from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.offsets import Span
-from tidemark.model.plan import Bounds
+from tidemark.model.plan import BatchSize, Bounds, SizedBy
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.publish import Outcome
@@ -22,6 +22,7 @@ from tidemark.protocol.publish import Outcome
 Subject = Desk | FakeDesk
 TWO = Bounds(4, in_flight=2)
 STEPS = 80
+SIZE = BatchSize(4, SizedBy.max_records, None)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_no_third_batch_is_planned(subject: Subject) -> None:
     _, high = two(subject)
     spans = tuple(_behind(p.span) for p in high.spans)
     with pytest.raises(Fenced), subject.ledger.deciding(subject.region, subject.epoch, "x") as tx:
-        tx.write_batch(spans)
+        tx.write_batch(spans, SIZE)
     assert len(subject.plan_next(subject.epoch)) == 2
 
 
@@ -76,7 +77,7 @@ def test_no_span_is_planned_twice(subject: Subject) -> None:
         pytest.raises(LedgerInconsistent),
         subject.ledger.deciding(subject.region, subject.epoch, "x") as tx,
     ):
-        tx.write_batch(spans)
+        tx.write_batch(spans, SIZE)
 
 
 def test_an_older_epoch_decides_nothing(subject: Subject) -> None:
@@ -130,17 +131,19 @@ def test_a_batch_is_published_whole_and_with_its_rows(subject: Subject) -> None:
                 low, {ONLY: given}, dead_letters if part is parts[1] else part.dead_letters
             )
     with subject.ledger.deciding(subject.region, subject.epoch, "x") as tx:
-        assert not tx.has_unclaimed(low)
+        assert tx.is_due(low)
         tx.publish_batch(low, {ONLY: rows}, dead_letters)
 
 
 def test_the_head_moves_on_in_order(subject: Subject) -> None:
     low, high = two(subject)
     with subject.ledger.deciding(subject.region, subject.epoch, "x") as tx:
-        assert [tx.is_lowest(batch) for batch in (low, high)] == [True, False]
-        for batch in (low, high):
-            contribution = subject.stage(batch, subject.join(subject.epoch))
+        assert not tx.is_due(low)
+        contributions = [subject.stage(one, subject.join(subject.epoch)) for one in (low, high)]
+        for batch, contribution in zip((low, high), contributions, strict=True):
             tx.claim(batch, contribution)
+        assert [tx.is_due(batch) for batch in (low, high)] == [True, False]
+        for batch, contribution in zip((low, high), contributions, strict=True):
             tx.publish_batch(batch, {ONLY: moved(contribution)}, contribution.dead_letters)
         assert [tx.advance_head(batch) for batch in (high, low, high)] == [0, 1, 1]
 

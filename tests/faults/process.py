@@ -1,6 +1,6 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-Programs are run, retry, member, reset, rewind, withhold, replay and again. Reader and writer work
+Programs are run, retry, member, reset, rewind, withhold and replay. Reader and writer work
 in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
 
 What a program imports takes seconds. So a server, which has imported it and does nothing else,
@@ -68,7 +68,6 @@ def main(program: str, region: FaultRegion, seed: Seed | None) -> int:
             "rewind": region.rewind,
             "withhold": region.withhold,
             "replay": partial(region.replay, pool_executor),
-            "again": partial(region.again, pool_executor),
         }
         programs[program]()
     except TidemarkError as error:

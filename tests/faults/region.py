@@ -18,7 +18,7 @@ from tests.support.region import DrivenRegion
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.topics import create_topic
 
-from tidemark.admin.replay import replay_batch, replay_dead_letters
+from tidemark.admin.replay import replay_dead_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import DeadLetterFilter
@@ -69,7 +69,7 @@ class FaultRegion(DrivenRegion):
     def open(self) -> str:
         """Open a run and return its id."""
         run_id = f"fault/{uuid4()}"
-        self.begin(run_id, self.pipeline.batch.bounds())
+        self.begin(run_id, self.pipeline.bounds())
         return run_id
 
     def retry(self, executor_of: ExecutorOf) -> None:
@@ -161,7 +161,7 @@ class FaultRegion(DrivenRegion):
         self.settings["decode"] = {"schema": {"n": "smallint"}}
         self.run()
         self.settings["decode"] = {"schema": {"n": "bigint"}}
-        bounds = self.pipeline.batch.bounds()
+        bounds = self.pipeline.bounds()
         self.begin("wider", bounds, ("accept_changes",))
         self.retry(LocalExecutor)
 
@@ -169,15 +169,6 @@ class FaultRegion(DrivenRegion):
         """All dead letters are replayed."""
         order, meant = Order("fault", "a fault"), DeadLetterFilter()
         replay_dead_letters(self.pipeline, self.connections, meant, 10**6, order, executor_of)
-
-    def again(self, executor_of: ExecutorOf = LocalExecutor) -> None:
-        """The batch with the dead letters that the field can hold now is read again."""
-        [(seq,)] = self.sql(
-            "SELECT coalesce(min(d.seq), min(b.seq)) FROM tidemark.batches b LEFT JOIN"
-            " tidemark.dead_letters d ON d.reason = 'OUT_OF_RANGE' WHERE b.state = 'published'"
-        )
-        order = Order("fault", "a fault")
-        replay_batch(self.pipeline, self.connections, seq, order, executor_of)
 
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""

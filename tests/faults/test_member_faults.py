@@ -52,6 +52,7 @@ def test_what_a_killed_member_had_contributed_counts(region: FaultRegion) -> Non
     closes_in_its_epoch(region, 1)
 
 
+@pytest.mark.long
 def test_a_member_that_slept_beyond_its_session_finds_its_work_done(region: FaultRegion) -> None:
     """S33, H3: what it staged is refused or accepted, never both."""
     region.open()
@@ -63,6 +64,7 @@ def test_a_member_that_slept_beyond_its_session_finds_its_work_done(region: Faul
     closes_in_its_epoch(region, 1)
 
 
+@pytest.mark.long
 def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
     region: FaultRegion,
 ) -> None:
@@ -112,6 +114,7 @@ def test_members_whose_staging_a_crash_of_postgres_emptied_drain_again_in_their_
     closes_in_its_epoch(region, epoch)
 
 
+@pytest.mark.long
 def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> None:
     """The ancestor lost records when a member was killed while the region was reset."""
     region.open()
@@ -128,6 +131,7 @@ def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> Non
     assert region.faults_found() == []
 
 
+@pytest.mark.long
 def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRegion) -> None:
     """B4, S15: the members stop at once and say so; the next run reads what was removed."""
     region.run()

@@ -13,7 +13,7 @@ from tests.faults.broken import Broken, resume
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
-from tidemark.errors import Fenced, IncompleteRead
+from tidemark.errors import Fenced, StagingLost
 from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere
 from tidemark_local.postgres import Postgres
 
@@ -36,6 +36,7 @@ def test_a_seed_in_what_is_gone_is_no_seed() -> None:
         seeded.without("WHERE true", "AND false")
 
 
+@pytest.mark.long
 def test_a_zombie_without_a_fence_is_not_told_that_it_is_one(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_zombie_without_any_fence_publishes_after_a_reset(
     found(seeded.NO_FENCE_AT_ALL, f"{late} rows after the reset; {region.drift()[0]}")
 
 
+@pytest.mark.long
 def test_a_plan_that_skips_an_offset_is_refused(region: FaultRegion, planted: Planted) -> None:
     code, words = Broken.start(region, "run", seed=planted(seeded.SKIPPING_PLAN)).end()
     assert code == Fenced.exit_code, words
@@ -94,6 +96,7 @@ def test_without_the_count_check_emptied_staging_is_published(
     found(seeded.NO_COUNT_CHECK, first_fault(region, "rows lost"))
 
 
+@pytest.mark.long
 def test_a_mirror_before_the_publish_leaves_kafka_ahead(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_mirror_before_the_publish_leaves_kafka_ahead(
     found(seeded.MIRROR_BEFORE_PUBLISH, fault)
 
 
+@pytest.mark.long
 def test_an_unfenced_mirror_takes_kafka_back(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
@@ -117,6 +121,7 @@ def test_an_unfenced_mirror_takes_kafka_back(
     found(seeded.UNFENCED_MIRROR, fault)
 
 
+@pytest.mark.long
 def test_rows_staged_by_attempt_alone_are_doubled_by_a_retry(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
@@ -127,14 +132,16 @@ def test_rows_staged_by_attempt_alone_are_doubled_by_a_retry(
     found(seeded.STAGED_BY_ATTEMPT, first_fault(region, "rows doubled"))
 
 
+@pytest.mark.long
 def test_a_span_that_ends_at_its_last_record_never_completes(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
     code, words = Broken.start(region, "run", seed=planted(seeded.END_IS_LAST_RECORD)).end()
-    assert code == IncompleteRead.exit_code, words
+    assert code == StagingLost.exit_code, words
     found(seeded.END_IS_LAST_RECORD, f"no run ends well: {words.split('.')[0]}")
 
 
+@pytest.mark.long
 def test_a_commit_that_was_a_rollback_is_noticed(region: FaultRegion, planted: Planted) -> None:
     code, words = Broken.start(region, "run", seed=planted(seeded.UNSEEN_FAILURE)).end()
     assert code == CommitRolledBack.exit_code

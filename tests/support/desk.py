@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
-import psycopg2
 import pyarrow as pa
 from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
@@ -20,6 +19,7 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.upsert import Upsert
+from tidemark.postgres.session import open_session
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import Closed, close
 from tidemark.protocol.open import OpenRequest
@@ -74,6 +74,7 @@ class Desk:
         self.ends: Offsets = {TopicPartition(TOPIC, n): 0 for n in range(partitions)}
         self.log_starts: Offsets = dict.fromkeys(self.ends, 0)
         self.topic_id = "id-1"
+        self.deletions: dict[str, int | None] | None = None
         self.target = Target("public", f"t_{self.region}")
         self.schema = schema
         self.columns = columns_of(schema)
@@ -104,6 +105,7 @@ class Desk:
             dict(self.log_starts),
             dict(self.ends),
             starts=dict(self.log_starts),
+            deletions=self.deletions,
         )
 
     def grow(self, count: int, partition: int = 0) -> None:
@@ -193,7 +195,7 @@ class Desk:
         spans = [p.span for p in batch.spans] if spans is None else spans
         with transaction(self.engine, "staging") as cursor:
             tables.create(cursor, batch.staging, self.columns)
-        with closing(psycopg2.connect(**self.warehouse)) as connection:
+        with closing(open_session(self.warehouse)) as connection:
             staged = copy_rows(
                 connection,
                 batch.staging,
@@ -201,6 +203,7 @@ class Desk:
                 {ONLY: self.schema},
                 member=member,
                 attempt=attempt,
+                leaves_out=self.target_writer.refused_become_dead_letters,
             )
             with connection, connection.cursor() as cursor:
                 reads = []

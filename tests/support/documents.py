@@ -74,7 +74,7 @@ def commands(page: Path) -> Iterator[str]:
     for text in [*shell, *spans(page)]:
         found = re.fullmatch(r"(?:\.venv/bin/)?(tidemark [a-z].*)", text)
         if found:
-            yield found[1]
+            yield found[1].partition(" > ")[0]  # a file of the shell is no argument
 
 
 def make_targets(page: Path) -> Iterator[str]:

@@ -5,7 +5,7 @@ A guard of the real ledger that is named in `without` is taken out.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tests.support.fake_ledger import FakeLedger, FakeTarget
@@ -20,7 +20,6 @@ from tidemark.model.batch import (
     Contribution,
     Moved,
     PlannedSpan,
-    ReplayedBatch,
     Rows,
 )
 from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Limits, Replayed
@@ -50,8 +49,6 @@ class Planned(NamedTuple):
     previous: int
     offsets: tuple[int, ...] = ()
     chosen: int | None = None
-    again: int | None = None
-    """The published batch that is read again."""
 
 
 class Published(NamedTuple):
@@ -63,10 +60,6 @@ class Published(NamedTuple):
     rows: int
     replayed: int = 0
     is_replay: bool = False
-    dead_letters: int = 0
-    """Dead letters that it brought."""
-    again: int | None = None
-    """Under which seq its rows were staged that it has now, if it was read again."""
 
 
 class Tables(NamedTuple):
@@ -95,7 +88,6 @@ class DeadLetterTransaction:
     tables: Tables
     without: Collection[str]
     epoch: int = 0
-    contribution: Contribution = field(default_factory=lambda: Contribution(1, (), ()))
 
     def _set(self, **values: Any) -> None:
         self.tables = self.tables._replace(**values)
@@ -220,76 +212,6 @@ class DeadLetterTransaction:
         self._publish(planned, rows, contribution.rows[ONLY], replayed)
         return 1
 
-    # --- a batch again ---
-
-    def write_batch_replay(self, seq: int) -> Batch:
-        known = self.tables
-        if not any(one.seq == seq for one in known.published):
-            raise Refused()
-        aside = frozenset(
-            (TOPIC, 0, one.offset)
-            for one in known.dead_letters
-            if one.seq == seq and one.replayed is not None and "aside" not in self.without
-        )
-        planned = Planned(known.next_seq, self.epoch, known.head_seq, again=seq)
-        self._set(planned=(*known.planned, planned), next_seq=known.next_seq + 1)
-        return replace(_as_batch(planned), seq=seq, staged_seq=planned.seq, set_aside=aside)
-
-    def free_staged_seq(self, batch: Batch) -> int:
-        rest = tuple(one for one in self.tables.planned if one.seq != batch.staged_seq)
-        taken = len(self.tables.planned) - len(rest)
-        self._set(planned=rest)
-        return taken
-
-    def published_of(self, batch: Batch) -> Removal:
-        published = next(one for one in self.tables.published if one.seq == batch.seq)
-        replayed = sum(
-            one.replayed is not None for one in self.tables.dead_letters if one.seq == batch.seq
-        )
-        return Removal({ONLY: published.rows}, published.dead_letters - replayed)
-
-    def remove_dead_letters(self, batch: Batch) -> int:
-        gone = [
-            one for one in self.tables.dead_letters if one.seq == batch.seq and one.replayed is None
-        ]
-        self._set(dead_letters=tuple(one for one in self.tables.dead_letters if one not in gone))
-        return len(gone)
-
-    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
-        self.contribution = contribution
-
-    def publish_batch_replay(
-        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
-    ) -> int:
-        given, rows = self.contribution, moved[ONLY].rows
-        replayed = sum(
-            one.replayed is not None for one in self.tables.dead_letters if one.seq == batch.seq
-        )
-        is_whole = (rows, dead_letters + replayed) == (given.rows[ONLY], given.dead_letters)
-        if not is_whole and "counts" not in self.without:
-            raise StagingLost()
-        published = tuple(
-            one._replace(rows=rows, dead_letters=given.dead_letters, again=batch.staged_seq)
-            if one.seq == batch.seq
-            else one
-            for one in self.tables.published
-        )
-        self._set(published=published)
-        return given.dead_letters
-
-    def remove_batch(self, batch: Batch) -> int:
-        rows = tuple(row for row in self.tables.rows if row[0] != batch.seq)
-        gone = len(self.tables.rows) - len(rows)
-        self._set(rows=rows)
-        return gone
-
-    def move_dead_letters(self, batch: Batch) -> int:
-        bad = sorted(offset for seq, offset in self.tables.staged_bad if seq == batch.staged_seq)
-        aside = {offset for _, _, offset in batch.set_aside}
-        found = tuple(DeadLetter(offset, batch.seq) for offset in bad if offset not in aside)
-        self._set(dead_letters=(*self.tables.dead_letters, *found))
-        return len(found)
-
     # --- a rewind ---
 
     def published_after(self, seq: int) -> Removal:
@@ -323,8 +245,7 @@ class DeadLetterTransaction:
     # --- the target ---
 
     def move(self, batch: Batch) -> int:
-        staged = batch.staged_seq or batch.seq
-        found = sorted(offset for seq, offset in self.tables.staged if seq == staged)
+        found = sorted(offset for seq, offset in self.tables.staged if seq == batch.seq)
         rows = (*self.tables.rows, *((batch.seq, offset) for offset in found))
         self._set(rows=rows)
         return len(found)
@@ -383,11 +304,6 @@ class DeadLetterLedger(FakeLedger):
         offsets: Mapping[TopicPartition, int] = {WHERE: self.tables.next_offset}
         return Checkpoint(region, self.tables.epoch, self.tables.head_seq, dict(offsets))
 
-    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
-        self._fate()
-        found = [one for one in self.tables.published if one.again == batch.staged_seq]
-        return ReplayedBatch(found[0].rows, found[0].dead_letters) if found else None
-
     def replay_outcome(self, batch: Batch) -> Replayed | None:
         self._fate()
         found = [one for one in self.tables.published if one.seq == batch.seq]
@@ -406,13 +322,6 @@ class DeadLetterTarget(FakeTarget):
     def keep_dead_letters(self, transaction: Any, batch: Batch, contribution: Contribution) -> int:
         kept: int = transaction.keep(batch)
         return kept
-
-    def remove_batch(self, transaction: Any, batch: Batch) -> Rows:
-        return {ONLY: transaction.remove_batch(batch)}
-
-    def replace_dead_letters(self, transaction: Any, batch: Batch) -> int:
-        moved: int = transaction.move_dead_letters(batch)
-        return moved
 
     def remove_rows(self, transaction: Any, after_seq: int) -> Rows:
         return {ONLY: transaction.remove(after_seq)}

@@ -10,7 +10,7 @@ from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transact
 
 from tidemark.errors import OutcomeUnknown
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, ReplayedBatch, Rows
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.dead_letters import Replayed
 from tidemark.model.state import Run
 from tidemark.protocol.ports import Deciding
@@ -76,7 +76,7 @@ class FakeLedger:
             return None
         epoch, _, bounds, _ = self.tables.run
         rest: list[Any] = [bounds.in_flight, 0, None, None, None, None, [], []]
-        return Run(region, epoch, run_id, "open", bounds.max_records, None, None, None, *rest)
+        return Run(region, epoch, run_id, "open", bounds.max_records, None, None, None, None, *rest)
 
     def outcome(self, batch: Batch, contribution: Contribution) -> str | None:
         self._fate()
@@ -101,9 +101,6 @@ class FakeLedger:
 
     def replay_outcome(self, batch: Batch) -> Replayed | None:
         raise NotImplementedError  # and replays nothing
-
-    def batch_replay_outcome(self, batch: Batch) -> ReplayedBatch | None:
-        raise NotImplementedError
 
 
 class FakeTarget:

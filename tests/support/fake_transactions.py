@@ -26,7 +26,7 @@ from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.dead_letters import CommonReason, Counted, Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.model.plan import Bounds
+from tidemark.model.plan import BatchSize, Bounds
 from tidemark.model.state import KnownTarget, Mirrored, NewReset, NewRun, Partition, RegionState
 from tidemark.protocol.errors import SpanAlreadyClaimed
 
@@ -89,7 +89,10 @@ class FakeSettling(Transaction, NoRewinds):
     def log_ends(self) -> dict[Any, Any]:
         return {}
 
-    def write_target_offsets(self, epoch: int, facts: Facts, stuck: object) -> None:
+    def unread(self) -> dict[Any, Any]:
+        return {}
+
+    def write_target_offsets(self, epoch: int, facts: Facts, seen: object) -> None:
         assert self.tables.run
         ends = tuple(facts.ends[one] for one in offsets_of(self.tables.offsets))
         self._set(run=(*self.tables.run[:3], ends))
@@ -126,6 +129,12 @@ class FakeDeciding(Transaction, NoRemovals, NoReplays, NoTables):
         assert self.tables.run
         return self.tables.run[2]
 
+    def deletions_are_due(self) -> bool:
+        return False
+
+    def unread(self) -> dict[Any, Any]:
+        raise NotImplementedError  # nothing is due
+
     def bound_reached(self) -> str | None:
         return None
 
@@ -136,7 +145,7 @@ class FakeDeciding(Transaction, NoRemovals, NoReplays, NoTables):
     def accepted_corrupt(self) -> tuple[Span, ...]:
         return ()
 
-    def write_batch(self, spans: tuple[Span, ...]) -> Batch:
+    def write_batch(self, spans: tuple[Span, ...], size: BatchSize) -> Batch:
         known = self.tables
         newest = known.planned[-1].seq if known.planned else known.head_seq
         batch = Planned(known.next_seq, self.epoch, newest, spans)
@@ -157,9 +166,6 @@ class FakeDeciding(Transaction, NoRemovals, NoReplays, NoTables):
     def is_unpublished(self, batch: Batch) -> bool:
         return any(one[:2] == (batch.seq, batch.epoch) for one in self.tables.planned)
 
-    def is_lowest(self, batch: Batch) -> bool:
-        return "lowest" in self.without or self.tables.planned[0].seq == batch.seq
-
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         place, planned = self._planned(batch)
         spans = tuple(read.span for read in contribution.reads)
@@ -169,9 +175,10 @@ class FakeDeciding(Transaction, NoRemovals, NoReplays, NoTables):
         claims = (*planned.claims, Claim(winner.member, winner.attempt, spans))
         self._replace(place, planned._replace(claims=claims))
 
-    def has_unclaimed(self, batch: Batch) -> bool:
-        _, planned = self._planned(batch)
-        return "complete" not in self.without and not as_batch(planned).is_complete
+    def is_due(self, batch: Batch) -> bool:
+        place, planned = self._planned(batch)
+        is_lowest = "lowest" in self.without or place == 0
+        return is_lowest and ("complete" in self.without or as_batch(planned).is_complete)
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
         return [(claim.member, claim.attempt) for claim in self._planned(batch)[1].claims]

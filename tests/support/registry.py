@@ -58,6 +58,8 @@ class TestRegistry(KnownRegistry):
         self.asked: list[str] = []
         self.authorization: str | None = None
         self.answers_instead: tuple[int, bytes] | None = None
+        self.answers_of: dict[str, tuple[int, bytes]] = {}
+        """What is answered instead to paths that begin so."""
         self.has_guids = True
 
     def guid(self, schema_id: int) -> UUID:
@@ -140,8 +142,13 @@ def _handler(registry: TestRegistry) -> type[BaseHTTPRequestHandler]:
 
         def _reply(self, method: str, body: Any) -> None:
             registry.asked.append(f"{method} {self.path}")
+            of_path = [
+                one for path, one in registry.answers_of.items() if self.path.startswith(path)
+            ]
             if registry.answers_instead:
                 status, data = registry.answers_instead
+            elif of_path:
+                [(status, data)] = of_path
             elif registry.authorization not in (None, self.headers["Authorization"]):
                 status, data = 401, b'{"error_code": 401, "message": "HTTP 401 Unauthorized"}'
             else:

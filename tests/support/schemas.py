@@ -13,7 +13,6 @@ OPTIONS = {
     ("dead-letters", "--export"): "dead-letters-export",
     ("dead-letters", "--purge"): "dead-letters-purge",
     ("migrate", "--sql"): "migrate-sql",
-    ("replay", "--batch"): "replay-batch",
 }
 GROUPS = ("local", "region")
 

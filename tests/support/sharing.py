@@ -19,18 +19,22 @@ SPARK = (
     "integration/spark/test_executor.py",
     "integration/spark/test_transform_shapes.py",
     "integration/spark/test_arrow_transform.py",
-)
-"""Files whose tests need a JVM in the worker's own process: one worker starts one for all."""
-
-MORE_SPARK = (
     "integration/spark/test_avro.py",
     "integration/spark/test_frames_of_targets.py",
     "integration/spark/test_targets.py",
     "integration/spark/test_examples.py",
     "integration/spark/test_own_decoder.py",
     "integration/spark/test_documented_upsert.py",
+    "integration/spark/test_changed_keys.py",
 )
-"""The others of that kind, for a second worker: all in one would take too long."""
+"""Files whose tests need a JVM in the worker's own process: one worker starts one for all."""
+
+FAULTS = (
+    "faults/test_faults.py",
+    "faults/test_seeded_bugs.py",
+    "faults/test_member_faults.py",
+)
+"""Files whose tests stop a Postgres of their worker's own: `make test` starts one."""
 
 AIRFLOW = (
     "integration/airflow/test_e2e.py",
@@ -58,15 +62,13 @@ DAGS = tuple(
 )
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
 
-TOGETHER = {file: files[0] for files in (SPARK, MORE_SPARK, AIRFLOW, DAGS) for file in files}
+TOGETHER = {file: files[0] for files in (SPARK, FAULTS, AIRFLOW, DAGS) for file in files}
 
 FIRST = (
     *AIRFLOW,
     *SPARK,
-    *MORE_SPARK,
+    *FAULTS,
     "faults/test_spark_faults.py",
-    "faults/test_faults.py",
-    "faults/test_seeded_bugs.py",
     "model/test_ledger.py",
     *DAGS,
     "integration/spark/test_cluster.py",
@@ -83,7 +85,6 @@ FIRST = (
     "integration/verify/test_verify_groups.py",
     "integration/kafka/test_corrupt.py",
     "integration/verify/test_verify.py",
-    "faults/test_member_faults.py",
     "integration/cli/test_init.py",
     "model/test_output.py",
     "unit/test_docs.py",
@@ -91,13 +92,17 @@ FIRST = (
 """Files that take long: workers begin with them, so that none has one left at the end."""
 
 SPREAD = (
-    "faults/test_faults.py",
-    "faults/test_seeded_bugs.py",
     "faults/test_spark_faults.py",
     "model/test_output.py",
     "model/test_in_flight.py",
 )
 """Files whose tests share nothing: any worker may run any of them."""
+
+SPREAD_IN_REST = (
+    "faults/test_faults.py",
+    "faults/test_seeded_bugs.py",
+)
+"""Of the second tier, where they are most of it."""
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -112,9 +117,15 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0].removeprefix("tests/")
+        if self._is_spread(file):
+            return nodeid
         if file in TOGETHER:
             return TOGETHER[file]
-        return nodeid if file in SPREAD or self._is_scattered(file) else file
+        return nodeid if self._is_scattered(file) else file
+
+    def _is_spread(self, file: str) -> bool:
+        in_rest = self.config.getoption("--tier") != "test"
+        return file in SPREAD or (in_rest and file in SPREAD_IN_REST)
 
     def _is_scattered(self, file: str) -> bool:
         seed = self.config.getoption("--shuffle")

@@ -38,8 +38,9 @@ class Shop:
         database: tuple[Engine, dict[str, Any]],
         order_by: str | None,
         schema: pa.Schema = SCHEMA,
+        key: tuple[str, ...] = ("id",),
     ) -> None:
-        upsert = Upsert(("id",), order_by, "gone")
+        upsert = Upsert(key, order_by, "gone")
         self.desk = Desk(*database, schema=schema, upsert=upsert)
         self.epoch = 0
         self.limits = Limits()
@@ -52,7 +53,7 @@ class Shop:
         self.desk.sql(f"ALTER TABLE {self.desk.target} ADD CONSTRAINT the_guard {constraint}")
         self.limits = Limits(1)
 
-    def publish(self, *partitions: Sequence[Change], places: Sequence[int] = ()) -> Outcome:
+    def publish(self, *partitions: Sequence[Change], places: Sequence[int | str] = ()) -> Outcome:
         """One batch: the changes of each partition, with a value of order_by for each."""
         given = iter(places)
         rows = []

@@ -28,6 +28,25 @@ ROWS = (
 TIDEMARK = (sys.executable, "-m", "tidemark")
 
 
+def pack_environment(archive: Path) -> None:
+    """The archive is made as docs/clusters.md says, by uv in the place of pip.
+
+    A folder of tests is beside the package: without one failpoints are inert.
+    """
+    made = archive.parent / "made"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
+    uv, python = Path(sys.executable).parent / "uv", made / "bin" / "python"
+    versions = ("--constraint", PROJECT / "requirements.txt")
+    install = [uv, "pip", "install", "--quiet", "--python", python, *versions]
+    subprocess.run([*map(str, install), f"{PROJECT}[spark]"], check=True)
+    tests = made / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "tests"
+    tests.mkdir()
+    (tests / "conftest.py").touch()
+    tar = ("tar", "-C", str(made), "--exclude=*/pyspark/jars", "-caf", str(archive), ".")
+    subprocess.run(tar, check=True)
+    shutil.rmtree(made)
+
+
 @dataclass(frozen=True, slots=True)
 class Flights:
     """A region of real flights, in a project whose code lies on nobody's path."""

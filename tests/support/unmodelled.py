@@ -6,6 +6,7 @@ from typing import NoReturn
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.plan import BatchSizes
 from tidemark.model.state import FinishedReset
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
@@ -26,6 +27,9 @@ class NoRemovals:
 
     def bytes_per_offset(self) -> dict[TopicPartition, float]:
         raise NotImplementedError
+
+    def newest_sizes(self) -> BatchSizes:
+        raise NotImplementedError  # the model's batches are bounded by records alone
 
     def write_bound(self, bound: str) -> None:
         raise NotImplementedError
@@ -68,26 +72,6 @@ class NoReplays:
         moved: Mapping[str, Moved],
         replayed: int,
         kept: int,
-    ) -> int:
-        raise NotImplementedError
-
-    def write_batch_replay(self, seq: int) -> Batch:
-        raise NotImplementedError
-
-    def free_staged_seq(self, batch: Batch) -> int:
-        raise NotImplementedError
-
-    def published_of(self, batch: Batch) -> Removal:
-        raise NotImplementedError
-
-    def remove_dead_letters(self, batch: Batch) -> int:
-        raise NotImplementedError
-
-    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
-        raise NotImplementedError
-
-    def publish_batch_replay(
-        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
     ) -> int:
         raise NotImplementedError
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg2
-from psycopg2.extras import register_default_json, register_default_jsonb
+from psycopg2.extensions import new_type, register_type, string_types
 
 from tidemark_local.errors import LocalPostgresSilent, LocalStatementRefused
 
 MOST = 1000
 """Rows that are shown."""
+_AS_TOLD = new_type(tuple(string_types), "AS_TOLD", lambda value, _: value)
+"""Values as the texts that Postgres sends: Python has no infinity of times, nor years before 1."""
 SECONDS = 5
 """For the server to answer a new connection."""
 
@@ -40,8 +42,7 @@ def ask(parameters: Mapping[str, Any], statement: str) -> StatementResult:
     except psycopg2.OperationalError as error:
         raise LocalPostgresSilent(port=parameters["port"], cause=str(error).strip()) from error
     with closing(connection):
-        for register in (register_default_json, register_default_jsonb):
-            register(connection, loads=str)  # as it is stored
+        register_type(_AS_TOLD, connection)
         try:
             with connection, connection.cursor() as cursor:
                 cursor.execute(statement)

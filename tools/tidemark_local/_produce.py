@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from time import sleep
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidemark.deadline import Deadline
 from tidemark_local.errors import (
     LineNotSent,
     LinesNotAcknowledged,
@@ -28,16 +30,36 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> int:
     """
     admin = AdminClient({**config, "log_level": 0})
     try:
-        known = admin.list_topics(timeout=SECONDS).topics
-        if topic in known:
-            return len(known[topic].partitions)
-        admin.create_topics([NewTopic(topic, partitions)])[topic].result(SECONDS)
+        return _partitions(admin, topic) or _created(admin, topic, partitions)
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() in (KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_PARTITIONS):
             raise LocalTopicRefused(topic=topic, cause=reason.str()) from error
         raise LocalKafkaSilent(servers=config["bootstrap.servers"], cause=reason.str()) from error
-    return partitions
+
+
+def _partitions(admin: AdminClient, topic: str) -> int:
+    """How many the topic has, as one broker knows it now; 0: it knows none of that name."""
+    found = admin.list_topics(timeout=SECONDS).topics
+    return len(found[topic].partitions) if topic in found else 0
+
+
+def _created(admin: AdminClient, topic: str, partitions: int) -> int:
+    """How many it has once a broker knows it, for creations are answered before that.
+
+    Somebody else may have made it just before, with another number of partitions.
+    """
+    try:
+        admin.create_topics([NewTopic(topic, partitions)])[topic].result(SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    deadline = Deadline(SECONDS)
+    while not (found := _partitions(admin, topic)):
+        if deadline.is_past:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        sleep(0.05)
+    return found
 
 
 def produce_lines(

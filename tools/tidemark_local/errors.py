@@ -43,29 +43,19 @@ class StartCommandDoesNotEnd(NotInTime):
         return self._waited(f"{self.command} does not end")
 
 
-class StartCommandFailed(NotStarted):
-    """A command of the start ended with another code than 0."""
-
+class StartCommandFailed(NotStarted, text="{command} failed: {cause} (all of it: {log})"):
     command: str
     """What it is for: migrating Airflow's database."""
     cause: str
     """The line of its log that tells."""
     log: Path
 
-    def __str__(self) -> str:
-        return f"{self.command} failed: {self.cause} (all of it: {self.log})"
 
-
-class ServiceEnded(NotStarted):
-    """A process of the stack has ended."""
-
+class ServiceEnded(NotStarted, text="{service} ended: {cause} (all of it: {log})"):
     service: str
     cause: str
     """The line of its log that tells."""
     log: Path
-
-    def __str__(self) -> str:
-        return f"{self.service} ended: {self.cause} (all of it: {self.log})"
 
 
 class JavaMissing(NotStarted):
@@ -81,92 +71,66 @@ class JavaMissing(NotStarted):
         return f"Java 17 or newer is needed and {found}: {JAVA}"
 
 
-class AccountNotMade(NotStarted):
-    """Postgres needs an account of its own, and it can't be made."""
-
+class AccountNotMade(
+    NotStarted,
+    text="Postgres does not run as root and the account {account} cannot be made: {cause}; make"
+    " it, or start the stack as another user",
+):
     account: str
     cause: str
 
-    def __str__(self) -> str:
-        return (
-            f"Postgres does not run as root and the account {self.account} cannot be made: "
-            f"{self.cause}; make it, or start the stack as another user"
-        )
 
-
-class JarNotFetched(NotStarted):
-    """An artifact of Maven can't be had, or is not the one that is meant."""
-
+class JarNotFetched(
+    NotStarted,
+    text="{jar} cannot be fetched from {repository} or differs from its SHA-256; check the network"
+    " or set TIDEMARK_MAVEN to a mirror ({cause})",
+):
     jar: str
     """As Maven writes it: group:module:version."""
     repository: str
     cause: str
     """The class of what was raised."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.jar} cannot be fetched from {self.repository} or differs from its SHA-256;"
-            f" check the network or set TIDEMARK_MAVEN to a mirror ({self.cause})"
-        )
 
-
-class LocalPostgresSilent(Unreachable):
-    """The local stack's Postgres does not answer."""
-
+class LocalPostgresSilent(
+    Unreachable,
+    text="the local Postgres, port {port}: {cause}; `tidemark local up` starts it",
+):
     port: int
     cause: str
 
-    def __str__(self) -> str:
-        return f"the local Postgres, port {self.port}: {self.cause}; `tidemark local up` starts it"
 
-
-class LocalStatementRefused(InvalidSettings):
-    """The local Postgres refuses a statement."""
-
+class LocalStatementRefused(InvalidSettings, text="Postgres refuses the statement: {cause}"):
     cause: str
 
-    def __str__(self) -> str:
-        return f"Postgres refuses the statement: {self.cause}"
 
-
-class ServicesUnknown(InvalidSettings):
-    """The local stack has no such services."""
-
+class ServicesUnknown(
+    InvalidSettings,
+    text="--services {given!r}: choose among {known:list}, with commas",
+):
     given: str
     known: tuple[str, ...]
 
-    def __str__(self) -> str:
-        known = ", ".join(self.known)
-        return f"--services {self.given!r}: choose among {known}, with commas"
 
-
-class StackMissing(InvalidSettings):
-    """In a folder no local stack was ever started."""
-
+class StackMissing(
+    InvalidSettings,
+    text="no local stack was ever started in {folder}; `tidemark local up` starts one",
+):
     folder: Path
 
-    def __str__(self) -> str:
-        return f"no local stack was ever started in {self.folder}; `tidemark local up` starts one"
 
-
-class LocalTopicRefused(InvalidSettings):
+class LocalTopicRefused(InvalidSettings, text="topic {topic!r}: {cause}"):
     """Kafka refuses a topic's name, or its number of partitions."""
 
     topic: str
     cause: str
 
-    def __str__(self) -> str:
-        return f"topic {self.topic!r}: {self.cause}"
 
-
-class LocalKafkaSilent(Unreachable):
+class LocalKafkaSilent(Unreachable, text="Kafka at {servers}: {cause}"):
     """The Kafka to which lines are to be sent does not answer."""
 
     servers: str
     cause: str
-
-    def __str__(self) -> str:
-        return f"Kafka at {self.servers}: {self.cause}"
 
 
 class LinesNotAcknowledged(Unreachable):
@@ -183,38 +147,27 @@ class LinesNotAcknowledged(Unreachable):
         return f"topic {self.topic}: not all records were acknowledged: {why}"
 
 
-class LineNotSent(InvalidSettings):
+class LineNotSent(InvalidSettings, text="line {line}: {cause}"):
     """Kafka's client refuses a line."""
 
     line: int
     cause: str
 
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.cause}"
 
-
-class LineWithoutKey(InvalidSettings):
-    """A line has no such field to take its key from."""
-
+class LineWithoutKey(
+    InvalidSettings,
+    text="line {line} is no JSON object with a field {field!r}; leave out --key, or correct the"
+    " line",
+):
     line: int
     field: str
 
-    def __str__(self) -> str:
-        return (
-            f"line {self.line} is no JSON object with a field {self.field!r}; leave out --key, or"
-            " correct the line"
-        )
 
-
-class PortTaken(NotStarted):
-    """Another process has the port of a server whose clients run and know no other."""
-
+class PortTaken(
+    NotStarted,
+    text="{name}: port {port} is taken by another process, and what runs already knows no other."
+    " End that process (`lsof -i :{port}` names it), or stop the whole stack with `tidemark local"
+    " down`: the next `up` then chooses another port",
+):
     name: str
     port: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name}: port {self.port} is taken by another process, and what runs already"
-            f" knows no other. End that process (`lsof -i :{self.port}` names it), or stop the"
-            " whole stack with `tidemark local down`: the next `up` then chooses another port"
-        )
