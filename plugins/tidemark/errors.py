@@ -215,8 +215,8 @@ class MirrorFailed(
 
 class JobFailed(
     TidemarkError,
-    hint="If the text names no remedy, look at Spark's log and its master. Nothing of the batch is"
-    " visible.",
+    hint="If the text names no remedy, look at Spark's log and its master. If memory ran out, set a"
+    " lower `batch.max_records`. Nothing of the batch is visible.",
 ):
     """The job of a batch failed: a task, or Spark itself.
 

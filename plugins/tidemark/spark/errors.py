@@ -61,7 +61,8 @@ class JvmEnded(
     JobFailed,
     text="Spark's JVM has ended: something killed it, or the machine has no memory left; "
     + _NOTHING
-    + ". A retry goes on where the ledger stands. Spark's log is {log}",
+    + ". A retry goes on where the ledger stands. If memory ran out, lower batch.max_records."
+    " Spark's log is {log}",
 ):
     log: str
     """The file that has Spark's own words."""
@@ -159,7 +160,8 @@ class TransformRaised(TransformFailed):
     """It was given the empty batch that tells its columns."""
 
     def __str__(self) -> str:
-        return _failed(self.cause, with_empty=self.with_empty)
+        remedy = "Correct it, then run again"
+        return _failed(self.cause, remedy, with_empty=self.with_empty)
 
 
 class TransformRaisedForNow(JobFailed):
@@ -170,7 +172,11 @@ class TransformRaisedForNow(JobFailed):
     """It was given the empty batch that tells its columns."""
 
     def __str__(self) -> str:
-        return _failed(self.cause, with_empty=self.with_empty)
+        remedy = (
+            "A retry may help: a file or a service that it uses did not answer, or memory ran out."
+            " If it is memory, lower batch.max_records"
+        )
+        return _failed(self.cause, remedy, with_empty=self.with_empty)
 
 
 class TransformReturnedOther(InvalidSettings):
@@ -311,9 +317,9 @@ class OwnDecoderWrong(
     fault: str
 
 
-def _failed(cause: str, *, with_empty: bool) -> str:
+def _failed(cause: str, remedy: str, *, with_empty: bool) -> str:
     where = " with the empty batch from which its columns are learnt" if with_empty else ""
-    return f"the transform failed{where}: {cause}. Correct it, then run again; {_NOTHING}"
+    return f"the transform failed{where}: {cause}. {remedy}; {_NOTHING}"
 
 
 def _named(connection: str | None) -> str:
