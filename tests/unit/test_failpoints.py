@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidemark import failpoints
-from tidemark.failpoints import VARIABLE, hit
+from tidemark.failpoints import VARIABLE, FailpointHit, hit
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,21 @@ def test_what_is_installed_has_no_failpoints(
     monkeypatch.setenv(VARIABLE, "publish.before=raise")
     monkeypatch.setattr(failpoints, "IS_CHECKOUT", failpoints.is_checkout())
     hit("publish.before")
+
+
+def test_raise_raises_the_first_time_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "a=raise")
+    with pytest.raises(FailpointHit):
+        hit("a")
+    hit("a")
+
+
+def test_at_counts_the_times_the_point_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "a=raise@3; b=raise")
+    hit("a")
+    hit("a")
+    with pytest.raises(FailpointHit):
+        hit("a")
 
 
 @pytest.mark.parametrize(("action", "number"), [("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)])

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka import spans as reading_module
 from tidemark.kafka.config import fetching
-from tidemark.kafka.errors import BatchUnreadable, RecordsNotAsked, SpanNotRead
+from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, RecordsNotAsked, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
@@ -161,6 +162,11 @@ def test_records_that_nobody_asked_for_end_the_read(clients: list[Client]) -> No
     assert clients[0].is_closed
 
 
+def test_two_spans_of_one_partition_are_refused() -> None:
+    with pytest.raises(ValueError):
+        list(read_spans({}, [Span("t", 0, 0, 3), Span("t", 0, 3, 5)]))
+
+
 def test_two_batches_that_are_too_large_to_unpack_are_read_with_more_room(
     clients: list[Client],
 ) -> None:
@@ -170,6 +176,16 @@ def test_two_batches_that_are_too_large_to_unpack_are_read_with_more_room(
     Client.lists += [[record(number, n) for n in range(3)] for number in (0, 1)]
     assert sorted(places(max_unpacked=1 << 20)) == ALL
     assert [one.config.get("receive.message.max.bytes") for one in clients] == [None, 1 << 20]
+
+
+def test_beside_a_batch_that_is_too_large_to_unpack_the_corrupt_one_is_named(
+    clients: list[Client],
+) -> None:
+    packed = event(KafkaError._BAD_COMPRESSION, 0, 0)
+    Client.lists = [[packed, event(KafkaError._BAD_MSG, 1, 0)]]
+    with pytest.raises(CorruptRecord) as corrupt:
+        list(places(max_unpacked=1 << 20))
+    assert corrupt.value.partition == 1
 
 
 def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
@@ -182,6 +198,25 @@ def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
     assert sorted(places()) == ALL
     assert not clients[0].is_closed
     assert clients[1].assigned == [(1, 1, LEADER_EPOCH)]
+
+
+def test_a_lost_offset_is_named_beside_one_that_reads_on() -> None:
+    Client.lists = [[record(0, 0), event(KafkaError._AUTO_OFFSET_RESET, 1), record(0, 1)]]
+    with pytest.raises(OffsetNotHeld) as lost:
+        list(places())
+    assert (lost.value.topic_partition, lost.value.offset) == (SECOND, 0)
+
+
+def test_an_answer_that_comes_twice_begins_again_behind_what_was_read(
+    clients: list[Client],
+) -> None:
+    """B7, H14: with the epoch of the last record, so that a log that was rewritten is noticed."""
+    Client.log_start, begun = 2, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
+    lost = event(KafkaError._AUTO_OFFSET_RESET, 1, offset=1)
+    Client.lists = [[lost], [record(1, 2)], [lost], [record(1, 3)]]
+    found = read_spans({}, [Span("t", 1, 2, 4)], read_up_to=begun)
+    assert [one.offset() for some in found for one in some] == [2, 3]
+    assert clients[0].assigned == [(1, 1, LEADER_EPOCH), (1, 2, None), (1, 3, LEADER_EPOCH)]
 
 
 def test_an_offset_past_the_logs_end_is_corrupt() -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from tests.support.commands import (
     answer,
+    commit,
     refusal,
     settle_in,
     tidemark,
@@ -45,6 +46,15 @@ def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
     assert f"{region.topic}[1]" in shown
 
 
+def test_status_shows_an_offset_that_drifted(region: World) -> None:
+    before = region.kafka_offsets()[region.partition(0)]
+    commit(region, region.partition(0), 4)
+    found = answer("status", region.region)
+    commit(region, region.partition(0), before)
+    assert (found["partitions"][0]["kafka"], found["partitions"][0]["drift"]) == (4, -9)
+    assert found["drifting"] == 1
+
+
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     """B13."""
     told = {"name": "", "table": "public.records", "since_seq": 0, "ledger": 17}
@@ -57,6 +67,13 @@ def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     assert "16 counted, -1 DRIFT" in shown
     assert "17 rows by the ledger" in shown
     assert "dead letters  2\n" in shown
+
+
+def test_status_counts_only_what_the_ledger_retains(region: World) -> None:
+    region.sql("UPDATE tidemark.regions SET oldest_seq = 3")
+    found = answer("status", region.region, "--count")["targets"][0]
+    assert (found["since_seq"], found["drift"]) == (3, 0)
+    assert 0 < found["ledger"] < 17
 
 
 @pytest.mark.long

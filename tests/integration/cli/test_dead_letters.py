@@ -99,6 +99,16 @@ def test_an_export_has_every_byte_and_every_field(region: World) -> None:
     assert Path("out.jsonl").stat().st_mode & 0o777 == 0o600
 
 
+def test_an_export_takes_only_those_that_are_meant(region: World) -> None:
+    found = answer(
+        "dead-letters", region.region, "--partition", str(region.partition(1)),
+        "--export", "out.jsonl",
+    )  # fmt: skip
+    assert found["dead_letters"] == len(lines("out.jsonl")) == 1
+    answer("dead-letters", region.region, "--reason", "OUT_OF_RANGE", "--export", "none.jsonl")
+    assert lines("none.jsonl") == []
+
+
 @pytest.mark.long
 def test_an_export_overwrites_nothing(region: World) -> None:
     Path("out.jsonl").write_text("mine")

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.cli.conftest import GROWS
 from tests.support.commands import answer, tidemark
 from tests.support.documents import table_rows
+from tests.support.region import kafka_connection
 from tests.support.world import World
 
 from tidemark.cli.metrics import SharedScrape
@@ -170,6 +171,18 @@ def by_reason(told: Samples) -> Samples:
     return {k: v for k, v in told.items() if k[0] == "tidemark_dead_letters_by_reason"}
 
 
+def test_what_a_transaction_hides_is_told(region: World) -> None:
+    """B22: how much, and since when; and what Kafka's offsets were written for."""
+    only, told = frozenset({region.region}), samples(tidemark("metrics").stdout)
+    assert told["tidemark_hidden_offsets", only] == 0
+    assert ("tidemark_hidden_timestamp_seconds", only) not in told
+    assert told["tidemark_mirrored_seq", only] == told["tidemark_head_seq", only] == 3
+    region.sql(HIDING)
+    told = samples(tidemark("metrics").stdout)
+    assert told["tidemark_hidden_offsets", only] == 2
+    assert told["tidemark_hidden_timestamp_seconds", only] == 0
+
+
 @pytest.mark.long
 def test_durations_are_those_of_the_ledger(region: World) -> None:
     """B22: of the last day's checkpoints, as buckets that hold all below them."""
@@ -203,6 +216,17 @@ def test_runs_and_retries_are_counted(region: World) -> None:
         " FROM tidemark.regions, generate_series(1, 3) n"
     )
     assert samples(tidemark("metrics").stdout)["tidemark_retries", only] == 2
+
+
+def test_a_region_that_cannot_be_asked_is_not_up(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22: what the ledger says stays; nothing is made up for Kafka."""
+    monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
+    told = samples(tidemark("metrics", region.region).stdout)
+    only = frozenset({region.region})
+    assert (told["tidemark_up", only], told["tidemark_head_seq", only]) == (0, 3)
+    assert not [sample for sample in told if sample[0] == "tidemark_lag_offsets"]
 
 
 @pytest.mark.long

@@ -103,6 +103,14 @@ def test_a_rewind_that_is_under_way_keeps_a_purge_out(region: World) -> None:
     assert region.dead_letters() == []
 
 
+def test_rows_that_the_target_refused_are_left(region: World) -> None:
+    region.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE partition = 0")
+    found = answer("dead-letters", region.region, *PURGE, "--apply")
+    assert (found["dead_letters"], found["left"]) == (0, {"INVALID_JSON": 1})
+    assert len(region.dead_letters()) == 2
+    assert region.sql("SELECT count(*) FROM tidemark.actions") == [(0,)]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("age", [(), ("--older-than", "30"), ("--older-than", "d")])
 def test_a_purge_needs_an_age(region: World, age: Any) -> None:

@@ -74,6 +74,19 @@ def test_a_green_run_says_nothing_of_sparks_and_spark_says_it_elsewhere(
     assert "Traceback" in words
 
 
+@pytest.mark.long
+def test_a_signal_while_spark_starts_ends_with_a_code_and_leaves_no_process(project: Path) -> None:
+    with started("preview", "dags/pipeline.yaml") as preview:
+        log = project / "spark.log"
+        until(lambda: (log.exists() and log.stat().st_size > 0) or preview.poll() is not None)
+        preview.send_signal(signal.SIGTERM)
+        _, told = preview.communicate(timeout=SECONDS)
+    assert preview.returncode == 143, told
+    assert told.splitlines()[-1].startswith("TERMINATED: ")
+    assert "Traceback" not in told
+    until(lambda: not processes_of(log))
+
+
 SLOW = """
 import pathlib, time
 import pyarrow as pa

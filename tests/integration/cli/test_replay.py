@@ -22,10 +22,11 @@ from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.world import World, dump, staging
 
 from tidemark.admin import replay as replay_module
-from tidemark.errors import Fenced, StagingLost
+from tidemark.errors import Fenced, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
 from tidemark.protocol.errors import DeadLettersUnread
 from tidemark.protocol.replay import plan_replay, publish_replay
+from tidemark.runs.member import job_of
 
 REPLAY = ("--dead-letters",)
 APPLY = ("--dead-letters", "--apply", "--why", "wider")
@@ -115,6 +116,16 @@ def test_what_can_be_decoded_now_becomes_rows_once(region: World) -> None:
     assert answer("verify", region.region)["clean"]
 
 
+def test_only_those_that_are_meant_are_replayed(region: World) -> None:
+    assert answer("replay", region.region, *APPLY, "--reason", "INVALID_JSON")["replayed"] == 0
+    assert answer("replay", region.region, *APPLY, "--limit", "1")["replayed"] == 1
+    found = answer("replay", region.region, *APPLY, "--reason", "OUT_OF_RANGE")
+    assert (found["chosen"], found["replayed"]) == (1, 1)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    told = tidemark("replay", region.region, *APPLY, "--reason", "TOO_DEEP").stdout
+    assert "chosen      0 dead letters" in told
+
+
 @pytest.mark.long
 def test_what_has_failed_again_holds_up_nobody(region: World) -> None:
     """Else the rest would never be reached by a limit."""
@@ -167,6 +178,17 @@ def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
     tidemark("run", "dags/pipeline.yaml")
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
     assert answer("verify", region.region)["clean"]
+
+
+@pytest.mark.long
+def test_a_rewind_to_a_replay_takes_back_only_the_ones_after_it(region: World) -> None:
+    """B14."""
+    first = answer("replay", region.region, *APPLY, "--limit", "1")["head_seq"]
+    answer("replay", region.region, *APPLY)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    back = answer("reset", region.region, "--to", str(first), "--apply")["removed"]
+    assert (back["rows"], back["replays"]) == (1, 1)
+    assert numbers(region) == [0, 70_000, 2, 4]
 
 
 def test_a_replay_reaches_every_target(
@@ -385,6 +407,23 @@ def test_a_dead_letter_that_the_job_does_not_see_stops_the_replay(
     assert len(answer("dead-letters", region.region)) == 3
 
 
+def test_a_dead_letter_that_another_hand_has_marked_stops_the_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B14: a mark is set by compare-and-set, never over another one."""
+
+    def marked(*values: Any) -> Any:
+        region.sql('UPDATE tidemark.dead_letters SET replayed_seq = 99 WHERE "offset" = 1')
+        return publish_replay(*values)
+
+    monkeypatch.setattr(replay_module, "publish_replay", marked)
+    tidemark("replay", region.region, *APPLY, exits=1)
+    assert numbers(region) == [0, 2, 4]
+    assert region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE replayed_seq = 99") == [
+        (1,)
+    ]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "at_work",
@@ -404,6 +443,22 @@ def test_a_replay_ends_nothing_that_is_at_work(region: World, at_work: str) -> N
     before = dump(region.warehouse)
     assert refusal("replay", region.region, *APPLY, exits=16).case == "RegionNotAtRest"
     assert dump(region.warehouse) == before
+
+
+def test_a_run_that_opens_while_the_job_starts_supersedes_a_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2: it fences nobody whom it has not looked at."""
+
+    def overtaken(*values: Any) -> Any:
+        tidemark("run", "dags/pipeline.yaml", "--take-over")
+        return job_of(*values)
+
+    monkeypatch.setattr(replay_module, "job_of", overtaken)
+    epoch = "SELECT epoch FROM tidemark.regions"
+    tidemark("replay", region.region, *APPLY, exits=Superseded.exit_code)
+    assert region.sql(epoch) == [(3,)]  # of the run
+    assert len(answer("dead-letters", region.region)) == 3
 
 
 def test_a_run_that_opens_meanwhile_fences_a_replay(

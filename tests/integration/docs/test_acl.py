@@ -41,11 +41,11 @@ from tidemark.admin.run import run
 from tidemark.check._logins import login_findings
 from tidemark.check.findings import Finding, State
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.errors import KafkaForbids, SpanNotRead
+from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
-from tidemark.runs.errors import TasksReadOtherTopics
+from tidemark.runs.errors import ConnectionUnreachable, TasksReadOtherTopics
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
 from tidemark.verify.verify import verify
@@ -268,6 +268,22 @@ def test_a_missing_acl_is_named(guarded: GuardedWorld, kind: str, answer: str) -
     with pytest.raises(KafkaForbids) as refused:
         guarded.run()
     assert refused.value.answer == answer
+
+
+def test_without_the_right_to_the_group_nothing_begins(
+    guarded: GuardedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's client asks for the offsets again and again: the time-out is what it tells."""
+    monkeypatch.setattr("tidemark.kafka.group.SECONDS", 2)
+    monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 2)
+    grant(guarded, "group")
+    with pytest.raises(ConnectionUnreachable) as unnamed:
+        guarded.run()
+    answered = unnamed.value.__cause__
+    assert isinstance(answered, KafkaAnswersError)
+    assert answered.what == f"offsets of group {guarded.group.group_id}"
+    assert answered.answer == "_TIMED_OUT"
+    assert guarded.sql("SELECT count(*) FROM tidemark.runs") == [(0,)]
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from tests.support.world import World
 
 from tidemark.errors import JobFailed
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka._corrupt import DIED
+from tidemark.kafka._corrupt import DIED, UNTOLD
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
-from tidemark.kafka.locate import located, probing
+from tidemark.kafka.locate import located, locating, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
@@ -100,6 +100,16 @@ def behind(kafka: str, bad: Span, end: int) -> list[int]:
     return [record.offset() for records in lists for record in records]
 
 
+def test_a_read_that_begins_inside_a_corrupt_batch_names_the_rest_of_it(
+    stack: LocalStack, kafka: str, topic: Topic
+) -> None:
+    name = topic()
+    fill(kafka, name)
+    stored_batches(stack, name)[1].flip(-3)
+    found, error = read(kafka, Span(name, 0, 13, 40))
+    assert (found, error.span) == ([], Span(name, 0, 13, 20))
+
+
 def test_of_two_corrupt_batches_the_first_is_named(
     stack: LocalStack, kafka: str, topic: Topic
 ) -> None:
@@ -175,6 +185,27 @@ def test_what_a_worker_died_of_is_looked_for(
         assert isinstance(caught.value, CorruptRange)
         assert caught.value.span == Span(name, 0, *found)
         assert caught.value.__cause__ is error
+
+
+def test_a_look_that_fails_hides_no_error(kafka: str) -> None:
+    error = of_dead_worker(Span("no-such-topic", 0, 0, 1))
+    with pytest.raises(JobFailed) as caught, located({"bootstrap.servers": kafka}):
+        raise error
+    assert caught.value is error
+
+
+def test_looks_end_with_their_time(stack: LocalStack, kafka: str, topic: Topic) -> None:
+    """What was not met in time is not called deadly."""
+    name = topic()
+    fill(kafka, name, value=DEADLY)
+    stored_batches(stack, name)[2].flip(HEADER["checksum"])
+    span = Span(name, 0, 20, 30)
+    with locating({"bootstrap.servers": kafka}) as look:
+        assert look(span) == (20, DIED)
+    with locating({"bootstrap.servers": kafka}, seconds=0) as look:
+        assert look(span) == (20, UNTOLD)
+    with locating({"bootstrap.servers": kafka, "no.such.key": "1"}) as look:
+        assert look(span) == (20, UNTOLD)
 
 
 @pytest.mark.parametrize("is_of_dead_worker", [True, False])

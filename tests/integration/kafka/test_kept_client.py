@@ -1,6 +1,6 @@
 """Readings one after the other with the same client: each is as exact as with a new one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import pytest
@@ -86,6 +86,19 @@ def test_a_reading_gives_its_records_and_none_that_the_one_before_had_fetched(
         spans = [Span(name, partition, start, start + 50) for partition in range(2)]
         assert offsets(kafka, *spans) == whole(*spans)
     assert len(made) == 1
+
+
+def test_a_reading_that_is_left_early_leaves_its_client_to_nobody(
+    kafka: str, name: str, made: list[object]
+) -> None:
+    """A task that is killed by its transform."""
+    lists = read_spans({"bootstrap.servers": kafka}, [Span(name, 0, 0, LOG)])
+    next(lists)
+    assert isinstance(lists, Generator)
+    lists.close()
+    span = Span(name, 0, 5, 10)
+    assert offsets(kafka, span) == whole(span)
+    assert len(made) == 2
 
 
 @pytest.mark.long

@@ -60,6 +60,16 @@ def test_the_tail_of_each_partition_is_read_and_no_more(
     assert sorted(read) == [Span(sink, 0, 2990, 3000), Span(sink, 1, 0, 2)]
 
 
+def test_what_others_have_sent_since_is_read_back_over(
+    kafka: str, sink: str, send: Send, read: list[Span]
+) -> None:
+    send("r", range(1, 101), 0)
+    send("another", range(500, 560), 0)
+    topics = OutputTopics({"bootstrap.servers": kafka}, [sink])
+    assert topics.newest_seq("r") == 100
+    assert topics.newest_seq("nobody") is None
+
+
 def test_a_topic_that_is_full_of_others_is_not_searched_for_ever(
     kafka: str, sink: str, send: Send, read: list[Span], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,11 +29,13 @@ from tests.support.spark_cluster import stopped
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.errors import TargetRefused, error_as_dict
+from tidemark.errors import StagingLost, TargetRefused, error_as_dict
 from tidemark.failpoints import VARIABLE
 from tidemark.kafka.errors import CorruptRange
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
+from tidemark.postgres.errors import StagingDiscarded
+from tidemark.settings.fields import arrow_schema
 from tidemark.spark.errors import (
     SparkJobCancelled,
     SparkJobFailed,
@@ -113,6 +116,25 @@ def test_every_record_is_staged_once_by_the_winners(
         (partition, 1, 6, 5, 1) for partition in range(3)
     ]
     assert len(batches.dead_letters(batch)) == 3
+
+
+@with_each_kind_of_transform
+def test_metadata_and_nested_fields_are_staged(
+    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
+) -> None:
+    name = topic()
+    values = [b'{"l":["2024-02-29T12:00:00Z",null],"s":{"d":"2024-02-29"}}', b'{"s":null}']
+    produce(kafka, name, values)
+    fields = arrow_schema({"l": "array<timestamp>", "s": "struct<d:date>"})
+    spec = batches.spec("key", "timestamp", "headers", fields=fields)
+    span = Span(name, 0, 0, 2)
+    executor, batch = ready([span], transform, spec)
+    (winner,) = executor.drain(batch, [span])
+    assert winner.rows == {ONLY: 2}
+    assert batches.staged(batch, "kafka_offset, l, s") == [
+        (0, [datetime.fromisoformat("2024-02-29T12:00"), None], {"d": "2024-02-29"}),
+        (1, None, None),
+    ]
 
 
 def test_a_transform_may_shuffle(
@@ -326,6 +348,20 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     assert error_as_dict(refused.value) == error_as_dict(unstorable)
 
 
+@with_one_kind_of_transform
+def test_a_discarded_batch_comes_out_as_what_it_is(
+    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    executor, batch = ready([span], transform)
+    batches.drop(batch)
+    with pytest.raises(StagingLost) as lost:
+        executor.drain(batch, [span])
+    assert str(lost.value) == str(StagingDiscarded())
+
+
 def fails_in_a_worker(rows: DataFrame) -> DataFrame:
     def broken(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in parts:
@@ -437,6 +473,22 @@ def test_a_job_is_cancelled_from_another_thread(
     with pytest.raises(SparkJobCancelled):
         executor.drain(batch, [span])
     assert batches.attempts(batch) == set()
+
+
+def test_a_job_without_a_transform_is_cancelled_in_the_middle_of_a_read(
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches, ready: Ready
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    executor, batch = ready([span], None)
+    with workers_stop_at(spark, "read.middle"), ThreadPoolExecutor(1) as thread:
+        job = thread.submit(executor.drain, batch, [span])
+        stopped_worker(job)
+        executor.cancel()
+        with pytest.raises(SparkJobCancelled):
+            job.result(120)
+    assert (batches.reads(batch), batches.attempts(batch)) == ([], set())
 
 
 def test_the_columns_are_known_without_a_job(spark: SparkSession, batches: Batches) -> None:

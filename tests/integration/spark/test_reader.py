@@ -1,6 +1,7 @@
 """A span is read exactly, whatever stands between its records; what is recorded is one whole."""
 
 import itertools
+import json
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone,
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
+from tidemark.postgres.errors import StagingDiscarded
 from tidemark.spark import reader, records
 from tidemark.spark.reader import read
 
@@ -165,6 +167,17 @@ def test_bad_records_shift_no_neighbour(kafka: str, topic: Topic, batches: Batch
     ]
 
 
+def test_large_records_make_short_blocks(
+    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    produce(kafka, name, [json.dumps({"n": n, "text": "x" * 1000}).encode() for n in range(4000)])
+    monkeypatch.setattr(records, "BYTES_A_BLOCK", 1_000_000)
+    sizes = [batch.num_rows for batch in read(batches.spec(), [Span(name, 0, 0, 4000)], 0)]
+    assert sum(sizes) == 4000
+    assert max(sizes) <= 3001  # a list of the client at most beyond the bound
+
+
 def test_a_batch_that_is_too_large_unpacked_is_told_from_a_corrupt_one(
     kafka: str, topic: Topic, batches: Batches
 ) -> None:
@@ -241,6 +254,34 @@ def test_a_reader_closed_early_records_nothing(
     assert isinstance(reading, Generator)
     reading.close()
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
+
+
+@pytest.mark.parametrize("buffer", [-1, reader.BUFFER_BYTES])
+def test_an_attempt_that_reads_its_spans_twice_records_them_once(
+    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch, buffer: int
+) -> None:
+    """Also where dead letters go to Postgres before the end."""
+    monkeypatch.setattr(reader, "BUFFER_BYTES", buffer)
+    name = topic(partitions=2)
+    produce(kafka, name, [document(0), b"bad"])
+    produce(kafka, name, documents(1), 1)
+    spans = [Span(name, 0, 0, 2), Span(name, 1, 0, 1)]
+    batch = batches.new(spans, {ONLY: batches.spec().schema})
+    recording = batches.recording(batches.spec(), batch)
+    for _ in range(2):
+        assert sum(some.num_rows for some in read(recording, spans, 0)) == 2
+    assert batches.reads(batch) == [(0, 0, 2, 0, 2, 1), (1, 0, 1, 0, 1, 0)]
+    assert len(batches.dead_letters(batch)) == 1
+
+
+def test_a_reader_of_a_discarded_batch_says_so(kafka: str, topic: Topic, batches: Batches) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    batch = batches.new([span], {ONLY: batches.spec().schema})
+    batches.drop(batch)
+    with pytest.raises(StagingDiscarded):
+        list(read(batches.spec(staging=batch.staging), [span], 0))
 
 
 def test_secrets_are_in_no_repr(batches: Batches) -> None:

@@ -17,7 +17,8 @@ from tests.support.waiting import until
 
 from tidemark.errors import Unreachable
 from tidemark.model.batch import ONLY, Staging
-from tidemark.spark._postgres import TASK_TIMEOUTS, connected, task_session
+from tidemark.spark import _postgres as sessions
+from tidemark.spark._postgres import TASK_TIMEOUTS, connected, end_sessions, task_session
 from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
@@ -103,6 +104,13 @@ def test_a_session_serves_one_task_after_another(spec: WriteSpec) -> None:
     assert server_process(spec) == first
 
 
+def test_two_tasks_at_once_have_a_session_each(spec: WriteSpec) -> None:
+    with task_session(spec.postgres):
+        inner = server_process(spec)
+        assert server_process(spec) == inner
+    assert len(ask(dict(spec.postgres), OTHERS)) == 2
+
+
 OTHERS = """
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -123,6 +131,13 @@ def test_a_session_of_other_parameters_serves_nobody(spec: WriteSpec) -> None:
     assert server_process(other) != first
 
 
+def test_a_session_that_was_idle_for_long_serves_nobody(
+    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "KEPT_SECONDS", -1)
+    assert server_process(spec) != server_process(spec)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("failure", [psycopg2.DatabaseError, KeyboardInterrupt])
 def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
@@ -134,6 +149,12 @@ def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
         raise failure
     assert ask(dict(spec.postgres), "SELECT to_regclass('public.left_over')") == [(None,)]
     assert not ask(dict(spec.postgres), OTHERS)
+
+
+def test_a_process_that_has_no_further_task_keeps_none(spec: WriteSpec) -> None:
+    server_process(spec)
+    end_sessions()
+    until(lambda: not ask(dict(spec.postgres), OTHERS))
 
 
 @pytest.mark.long
