@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.support.world import World, everything
 
+from tidemark.errors import Fenced
 from tidemark.model.state import KnownTarget, RegionState
 from tidemark.protocol.changes import refuse_other_settings
 from tidemark.protocol.errors import ChangedSinceOpen, SettingDiffers
@@ -38,6 +39,16 @@ def test_a_member_reads_nothing_by_an_edited_file(world: World) -> None:
     world.drain()
     world.close()
     assert world.rows() == everything([3])
+
+
+def test_a_member_of_a_run_that_has_passed_is_fenced_whatever_its_file_says(world: World) -> None:
+    """B10"""
+    world.produce(3)
+    world.open()
+    world.reset()
+    world.settings |= {"decode": OTHER}
+    with pytest.raises(Fenced):
+        world.drain()
 
 
 def test_the_order_of_several_targets_is_no_change() -> None:

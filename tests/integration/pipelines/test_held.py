@@ -1,6 +1,7 @@
 """A rewind looks at what Kafka still gives of its records, before it fences anyone."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
@@ -19,11 +20,13 @@ from tests.support.world import World, dump
 from tidemark.admin import held
 from tidemark.admin.errors import RewindWouldLose
 from tidemark.kafka import retention
+from tidemark.kafka.facts import Broker
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.page.answers import dry_run
 from tidemark.page.seen import SeenRegion
 from tidemark.protocol.errors import RewindOfLeftTopics
+from tidemark.runs.region import region_of
 from tidemark.settings.described import Described, Role
 
 COMPACTING = {
@@ -161,6 +164,70 @@ def test_rows_of_a_topic_that_is_no_longer_read_are_not_taken_back_unasked(
     assert world.sql(audit) == [(["accept_data_loss"], "a test", 10, "finished")]
     world.run("alone")
     assert len(world.rows()) == 4
+
+
+def test_a_left_topic_that_was_deleted_stops_no_rewind_that_leaves_it_alone(
+    two_topics: World, admin: AdminClient
+) -> None:
+    """B4: to a checkpoint behind its last record, and to a time; its margin is not known."""
+    world, left = two_topics, f"{two_topics.topic}_other"
+    world.settings |= {"kafka": {"topics": [world.topic]}}
+    world.overrides = ("accept_changes",)
+    world.produce(2, start=4)
+    world.run("left")
+    admin.delete_topics([left])[left].result(120)
+    broker = Broker({"bootstrap.servers": world.kafka})
+    until(lambda: broker.gone([left]))
+    assert world.reset(to=datetime.now(UTC), apply=False).to_seq == 2
+    report = world.reset(to=1)
+    assert report.removed is not None
+    assert report.removed.margins == {world.partition(0): 4, world.partition(1): 0}
+    assert len(world.rows()) == 10
+
+
+def test_a_topic_that_is_read_once_more_is_taken_back_like_the_others(two_topics: World) -> None:
+    """B4: what the newest run reads, the next one reads again."""
+    world, both = two_topics, two_topics.settings["kafka"]
+    world.overrides = ("accept_changes",)
+    for run_id, kafka in (("left", {"topics": [world.topic]}), ("back", both)):
+        world.settings |= {"kafka": kafka}
+        world.run(run_id)
+    world.overrides = ()
+    world.reset(to=0)
+    assert world.rows() == []
+    world.run("again")
+    assert len(world.rows()) == 10
+
+
+def test_counts_that_the_ledger_has_forgotten_are_not_taken_for_held(
+    world: World, admin: AdminClient
+) -> None:
+    set_topic(admin, world.topic, **{"cleanup.policy": "compact"})
+    world.settings = {"retain_checkpoints": 1}
+    for run_id in ("first", "pruning"):
+        produce_keys(world, 10)
+        world.run(run_id)
+    with pytest.raises(RewindWouldLose) as refused:
+        world.reset(to=0)
+    [fault] = refused.value.faults
+    assert fault.startswith(f"{Span(world.topic, 0, 0, 10)} may have been compacted")
+
+
+def test_a_log_that_is_whole_is_no_loss(
+    world: World, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes long says how far it has come."""
+    monkeypatch.setattr(held, "TELL_SECONDS", 0)
+    told = list[str]()
+    produce_keys(world, 10)
+    world.run()
+    set_topic(admin, world.topic, **{"cleanup.policy": "compact"})
+    with region_of(world.pipeline, world.connections) as region:
+        (one,) = held.held(region, region.ledger.rewind_plan(region.name, 0), told.append).values()
+    assert one == held.Held()
+    assert "records that Kafka still holds" in told[0]
+    assert world.reset(to=0).removed is not None
+    assert world.run("again").rows == 10
 
 
 def test_a_dry_run_for_a_page_reads_no_record(

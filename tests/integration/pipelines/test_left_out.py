@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.pipelines.test_upserts import send
 from tests.support.commands import PIPELINE, answer, settle_in
 from tests.support.produce import produce
 from tests.support.world import World
@@ -42,6 +43,23 @@ def test_what_the_table_lacks_is_not_published(
     world.reset(to=0)
     world.run("third")
     assert is_clean(world)
+
+
+def test_keys_are_upserted_without_it(world: World) -> None:
+    """B20: and put back by a rewind."""
+    decode = {"schema": {"word": "string", "place": "int"}, "metadata": ["key", "tombstone"]}
+    target = {"mode": "upsert", "key": ["kafka_key"], "deleted": "kafka_tombstone"}
+    world.settings |= {"decode": decode, "target": target | {"on_new_column": "ignore"}}
+    world.sql(f"CREATE TABLE public.records (kafka_key bytea PRIMARY KEY, word text, {PLACE})")
+    send(world, [("a", "one"), ("b", "two")])
+    world.run()
+    send(world, [("a", "three"), ("b", None)])
+    world.run("second")
+    words = "SELECT word FROM public.records ORDER BY 1"
+    assert world.sql(words) == [("three",)]
+    assert is_clean(world)
+    world.reset(to=1)
+    assert world.sql(words) == [("one",), ("two",)]
 
 
 @pytest.mark.long

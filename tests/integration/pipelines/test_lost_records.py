@@ -25,6 +25,8 @@ from tidemark.runs.errors import DataLostWithoutSpent
 from tidemark.runs.region import region_of
 from tidemark.verify.verify import verify
 
+LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
+
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +38,16 @@ def remarks(world: World) -> list[str]:
     """What the newest run found."""
     [(found,)] = world.sql("SELECT remarks FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
     return list(found)
+
+
+def test_the_leader_epoch_and_the_weight_of_what_was_read_are_kept(world: World) -> None:
+    """B7, H14: they stand beside the offset that they belong to."""
+    world.produce(3)
+    world.run()
+    assert world.sql(LEADER_EPOCHS) == [(0,)]
+    spans = "SELECT leader_epoch, bytes FROM tidemark.spans"
+    [(leader_epoch, weight)] = world.sql(spans)
+    assert (leader_epoch, weight) == (0, sum(map(len, numbered(3))))
 
 
 def refuses_what_was_rewritten(world: World) -> None:
@@ -191,6 +203,25 @@ def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
     told = end_at(monkeypatch, opened_again, lambda times: times < 2)
     assert opened_again.drain("second").rows == 2
     assert [facts.ends[opened_again.partition()] for facts in told[:3]] == [1, 1, 5]
+
+
+def test_an_end_that_is_low_for_a_moment_is_looked_at_again_by_an_open(
+    opened_again: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open, "RECHECK_SECONDS", 120)
+    told = end_at(monkeypatch, opened_again, lambda times: times < 1)
+    opened_again.open("third")
+    assert [facts.ends[opened_again.partition()] for facts in told] == [1, 5]
+
+
+def test_an_end_that_stays_low_is_a_truncated_log(
+    opened_again: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "RECHECK_SECONDS", 0)
+    end_at(monkeypatch, opened_again, lambda times: True)
+    with pytest.raises(NextOffsetsNotHeld) as lost:
+        opened_again.drain("second")
+    assert lost.value.partitions == (NotHeld(opened_again.partition(), 3, (0, 1)),)
 
 
 def test_retention_that_passed_the_ledger_stops_until_told(

@@ -77,6 +77,21 @@ def test_keys_stay_json_and_tombstones_have_no_value(region: World, sink: str) -
     assert [one.value is None for one in found] == [False, False, True]
 
 
+def test_a_column_that_comes_later_makes_a_new_schema(
+    region: World, known: TestRegistry, sink: str
+) -> None:
+    region.produce(1)
+    region.run("first")
+    region.sql("ALTER TABLE public.records ADD COLUMN note text DEFAULT 'x'")
+    region.produce(1, start=1)
+    region.run("second")
+    assert len(known.subjects[f"{sink}-value"]) == 2
+    one, other = (
+        int.from_bytes((found.value or b"")[1:5]) for found in sent_to(region.kafka, sink)
+    )
+    assert (one, other) == (1, 2)
+
+
 def test_a_schema_that_the_registry_does_not_take_stops_the_open(
     region: World, known: TestRegistry, sink: str
 ) -> None:

@@ -20,6 +20,7 @@ from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
 from tidemark.runs.errors import FieldsWithoutType
 from tidemark.runs.fit import with_columns_in_use
+from tidemark.staging.errors import TargetDoesNotFit
 from tidemark_local.stack import LocalStack
 
 ID, NAME = ("id", "long"), ("name", ["null", "string"])
@@ -176,6 +177,30 @@ def test_a_new_field_is_a_new_column_by_the_open(either: RegisteredWorld) -> Non
     assert region.verified().wrong == 0
 
 
+def test_what_the_table_does_not_take_is_not_kept(region: RegisteredWorld) -> None:
+    """B20: the open stands with the column, or not at all; a changed type is never taken along."""
+    region.decode["on_new_field"] = "add"
+    region.write({"id": 1}, ID)
+    region.run()
+    region.write({"id": 2, "email": "e"}, ID, EMAIL)
+    before = dump(region.warehouse)
+    with pytest.raises(TargetDoesNotFit) as unfit:
+        region.open("second")
+    assert [one.actions for one in unfit.value.differences] == [('ADD COLUMN "email" text',)]
+    region.target["on_new_column"] = "add"
+    region.sql("ALTER TABLE public.records ADD COLUMN email bigint")
+    before = dump(region.warehouse)
+    with pytest.raises(TargetDoesNotFit) as unfit:
+        region.open("second")
+    changes = [('ALTER COLUMN "email" TYPE text',)]
+    assert [one.actions for one in unfit.value.differences] == changes
+    region.write({"id": "3", "name": "n"}, ("id", "string"), NAME)
+    with pytest.raises(ChangedSinceCheckpoint) as refused:
+        region.open("second")
+    assert refused.value.changes == (SettingDiffers("decode.schema.id", "bigint", "string"),)
+    assert dump(region.warehouse) == before
+
+
 def test_an_open_that_dies_leaves_the_table_as_it_was(region: RegisteredWorld) -> None:
     """B20: the column and what the rows are made with come by one COMMIT."""
     region.decode["on_new_field"], region.target["on_new_column"] = "add", "add"
@@ -189,6 +214,24 @@ def test_an_open_that_dies_leaves_the_table_as_it_was(region: RegisteredWorld) -
     assert dump(region.warehouse) | {"sequences": before["sequences"]} == before
     region.run("second")
     assert rows(region, "id, email") == [(1, None), (2, "e")]
+
+
+def test_where_a_transform_makes_the_rows_a_member_adds_the_column(
+    region: RegisteredWorld,
+) -> None:
+    """B20: an open runs no user's code: it takes the field, and the table gets it from a driver."""
+    region.settings["transform"] = (
+        "no_such_module:transform"  # which the tests' executor leaves out
+    )
+    region.decode["on_new_field"], region.target["on_new_column"] = "add", "add"
+    region.write({"id": 1}, ID)
+    region.run()
+    region.write({"id": 2, "email": "e"}, ID, EMAIL)
+    region.open("second")
+    assert region.columns() == [("id", "bigint")]
+    region.drain("second")
+    assert rows(region, "id, email") == [(1, None), (2, "e")]
+    assert region.sql("SELECT requested_by FROM tidemark.actions") == [("a driver",)]
 
 
 @pytest.mark.long

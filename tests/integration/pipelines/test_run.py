@@ -1,7 +1,7 @@
 """Whole runs of one member on real Kafka and Postgres, without Spark."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -384,6 +384,21 @@ def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
     assert world.sql("SELECT state FROM tidemark.runs") == [("failed",)]
     assert world.close().rows == 3
     assert world.sql("SELECT state, reason FROM tidemark.runs") == [("closed", None)]
+
+
+def test_a_batch_that_is_published_while_its_run_is_closed_is_mirrored_too(world: World) -> None:
+    """By a driver that outlived its task and dies before its own mirror."""
+    world.produce(3)
+    world.open()
+
+    def drain() -> None:
+        with failpoint("publish.commit.after"), suppress(FailpointHit):
+            world.drain()
+
+    with meanwhile("mirror.after", drain):
+        closed = world.close()
+    assert (closed.rows, closed.checkpoint.seq) == (3, 1)
+    assert world.kafka_offsets() == world.ledger_offsets() == closed.checkpoint.offsets
 
 
 def test_a_run_that_nobody_drained_is_not_closed(world: World) -> None:

@@ -136,6 +136,15 @@ def test_what_fails_says_its_case_and_where_and_nothing_of_a_row(collector: Coll
     assert b"SECRET" not in b"".join(collector.bodies)
 
 
+def test_an_error_of_another_library_says_its_class_alone(collector: Collector) -> None:
+    """B22: its code may be anything, as that of SystemExit is."""
+    with pytest.raises(SystemExit), traced.traced_run("open", "flights", "one"):
+        raise SystemExit("SECRET")
+    [span] = collector.spans()
+    assert (span.error, span.told["error.type"]) == ("SystemExit", "SystemExit")
+    assert b"SECRET" not in b"".join(collector.bodies)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
@@ -177,6 +186,19 @@ def test_nothing_is_imported_unless_traces_are_wanted() -> None:
             check=True,
         )
         assert told.stdout.strip() == "[]"
+
+
+def test_without_the_library_a_run_goes_on(
+    world: World,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """B22: a warning says what to install."""
+    monkeypatch.setitem(sys.modules, "tidemark.tracing.otel", None)
+    world.run()
+    assert "install airflow-provider-tidemark[otel]" in caplog.text
+    assert collector.bodies == []
 
 
 @pytest.mark.long

@@ -51,6 +51,9 @@ Row = tuple[int, int, int | None]
 """Partition, offset, value."""
 
 
+CODES = ["54000", "45000", "P0002", "38001", "42501"]
+
+
 def rows_of(*rows: Row, topic: str = TOPIC) -> list[pa.RecordBatch]:
     """Rows as a transform returns them."""
     cells = [dict(zip(SCHEMA.names, (topic, *row), strict=True)) for row in rows]
@@ -148,6 +151,28 @@ def guarded(desk: Desk, code: str, event: str = "INSERT") -> None:
     desk.sql(guard.format(target=desk.target, code=code, event=event))
 
 
+@pytest.mark.parametrize("becomes_dead_letter", [False, True], ids=["stop", "dead_letter"])
+@pytest.mark.parametrize("code", CODES)
+def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_letter: bool) -> None:
+    """B16: an index, or a trigger with a code of its own, is no outage of the server."""
+    desk.target_writer = replace(
+        desk.target_writer, refused_become_dead_letters=becomes_dead_letter
+    )
+    guarded(desk, code)
+    if becomes_dead_letter:
+        assert work(desk, GOOD).refused == 1
+        [(partition, offset, _, said, _)] = refused_dead_letters(desk)
+        assert (partition, offset) == (0, 1)
+    else:
+        with pytest.raises(RowRefused) as caught:
+            work(desk, GOOD)
+        said = str(caught.value)
+        assert caught.value.sqlstate == code
+        assert in_target(desk) == []
+    assert f"SQLSTATE {code}" in said
+    assert "secret" not in said
+
+
 @pytest.mark.parametrize("code", ["40001", "53100", "57014", "55P03", "58030"])
 def test_a_server_in_trouble_refuses_no_row(desk: Desk, code: str) -> None:
     guarded(desk, code)
@@ -169,6 +194,16 @@ def test_a_right_that_is_gone_refuses_no_row(desk: Desk) -> None:
     with pytest.raises(PostgresRightMissing):
         work(desk, GOOD)
     assert refused_dead_letters(desk) == []
+
+
+@pytest.mark.parametrize("code", ["45000", "P0002", "42501"])
+def test_a_rewind_may_be_refused_by_any_code(desk: Desk, code: str) -> None:
+    guarded(desk, code, "DELETE")
+    work(desk, GOOD)
+    with pytest.raises(RowRefused) as caught:
+        desk.rewind(0)
+    assert "secret" not in str(caught.value)
+    assert in_target(desk) == GOOD
 
 
 def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:

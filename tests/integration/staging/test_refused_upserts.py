@@ -9,8 +9,12 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC
 from tests.support.shop import SCHEMA, Shop
 
+from tidemark.model.dead_letters import Limits
+from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.errors import StagedRowsGone
-from tidemark.staging.errors import RowRefused, RowUnplaced
+from tidemark.staging import refused
+from tidemark.staging.errors import RefusedRowsNotAllFound, RowRefused, RowUnplaced
+from tidemark.staging.refused import Places
 
 Database = tuple[Engine, dict[str, Any]]
 
@@ -132,6 +136,30 @@ def test_rows_that_swap_a_unique_value_go_in_one_by_one(shop: Shop) -> None:
     shop.publish([(1, "b"), (2, "c"), (3, "a")])
     assert shop.rows() == {1: "b", 2: "c", 3: "a"}
     assert shop.dead_letters() == []
+
+
+def test_refused_records_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B15: over all rounds of the search, in number and in time; then nothing is published."""
+    tried: list[Any] = []
+    at = Places.at
+
+    def counted(self: Places, name: str, some: Any) -> Any:
+        tried.append(some)
+        return at(self, name, some)
+
+    monkeypatch.setattr(Places, "at", counted)
+    shop.limits = Limits(1, max_count=2)
+    with pytest.raises(DeadLettersOverLimit) as caught:
+        shop.publish([(1, "bad")] * 9)
+    assert caught.value.records == 8
+    assert caught.value.refused == 3
+    assert len(tried) == 5, "three rounds, and those that go on try again"
+    shop.desk.grow(-9)
+    shop.limits = Limits(1)
+    monkeypatch.setattr(refused, "SEARCH_SECONDS", -1.0)
+    with pytest.raises(RefusedRowsNotAllFound):
+        shop.publish([(1, "bad")] * 9)
+    assert (shop.rows(), shop.dead_letters()) == ({}, [])
 
 
 def test_unless_told_a_refused_row_stops_the_run(ledger_database: Database) -> None:

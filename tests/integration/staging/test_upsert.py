@@ -600,6 +600,28 @@ def test_last_rows_meet_the_stored_ones_by_their_keys(
         assert re.search(r"(Hash|Merge) Cond: .*\bid = \w+\.id\b", plan), plan
 
 
+def test_a_second_row_of_a_record_further_back_is_no_tie(ordered: Shop) -> None:
+    """B8: the last row stands alone, whatever stands behind it."""
+    ordered.desk.grow(2)
+    rows = [(1, "a", 5, False, TOPIC, 0, 0), (1, "b", 5, False, TOPIC, 0, 0)]
+    ordered.publish_rows([*rows, (1, "c", 6, False, TOPIC, 0, 1)])
+    assert ordered.rows() == {1: "c"}
+
+
+def test_two_last_rows_of_one_record_are_seen_before_an_older_one(shop: Shop) -> None:
+    """B16: a third row of the key hides nothing."""
+    shop.desk.grow(2)
+    rows = [(1, word, 0, False, TOPIC, 0, place) for word, place in (("a", 0), ("b", 1), ("c", 1))]
+    with pytest.raises(LastRowUnknown):
+        shop.publish_rows(rows)
+
+
+def test_any_other_partition_of_a_key_is_seen(shop: Shop) -> None:
+    """B16: also if its row is neither the last one nor beside it."""
+    with pytest.raises(LastRowUnknown):
+        shop.publish([(1, "a")], [(1, "b"), (1, "c"), (1, "d")])
+
+
 def beside(patch: pytest.MonkeyPatch, name: str, act: Callable[[], object], times: int) -> None:
     """Another session acts right behind this step of the publish, so many times."""
     step, acted = getattr(Upserting, name), list[object]()
@@ -821,6 +843,18 @@ def ensured(shop: Shop) -> None:
         shop.desk.target_writers.ensure_targets(cursor)
 
 
+def test_rows_that_claim_to_be_of_a_later_batch_are_overwritten_like_others(shop: Shop) -> None:
+    """B4, B8: as copied from another region's table; they come back as they were."""
+    table = shop.desk.target
+    shop.desk.sql(f"INSERT INTO {table} (id, word, batch_seq) VALUES (1, 'a', 900), (2, 'b', 1)")
+    before = shop.whole()
+    shop.publish([(1, "x"), (2, "y"), (3, "z")])
+    shop.publish([(1, None), (2, "w")])
+    assert shop.rows() == {2: "w", 3: "z"}
+    shop.desk.rewind(0)
+    assert shop.whole() == before
+
+
 def restored(shop: Shop, dump: str) -> None:
     """The table is gone, and one of that name is made from a dump."""
     table = shop.desk.target
@@ -857,3 +891,17 @@ def test_a_table_that_was_restored_and_accepted_goes_on(shop: Shop, word: str | 
     with pytest.raises(KeysChangedByOthers):
         shop.desk.rewind(1)
     assert shop.whole()[0] == at_2
+
+
+def test_a_rewind_behind_a_restored_table_is_exact_where_all_changed_since(shop: Shop) -> None:
+    """B4: each key is of a batch that is taken back, and the ledger has what it was."""
+    shop.publish([(1, "a"), (2, "b")])
+    dump = dumped(shop)
+    shop.publish([(1, "c"), (2, "d")])
+    restored(shop, dump)
+    shop.overrides = ("accept_changes",)
+    shop.publish([(1, "e"), (2, "f")])
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+    shop.publish([(1, None), (2, "g")])
+    assert shop.rows() == {2: "g"}

@@ -143,6 +143,10 @@ def test_rows_of_pruned_checkpoints_are_counted_and_named(proven: World) -> None
     )
 
 
+def test_the_last_batches_can_be_verified_alone(proven: World) -> None:
+    assert [batch.seq for batch in verified(proven, last=2).batches] == [2, 3]
+
+
 @pytest.mark.long
 def test_rows_that_are_altered_count_once_however_many_they_are(
     proven: World, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +234,12 @@ def test_a_cut_span_is_found(proven: World) -> None:
     assert chain.kind is Kind.broken
     assert "gap before batch 3" in chain.detail
     assert Kind.miscounted in {one.kind for one in report.batches[1].differences}
+
+
+def test_a_moved_next_offset_is_found(proven: World) -> None:
+    proven.sql("UPDATE tidemark.partitions SET next_offset = next_offset + 1 WHERE partition = 0")
+    (chain,) = verified(proven).differences
+    assert chain.detail.endswith("the spans end at 13, the ledger's next offset is 14")
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Batches that are read again together: as strict as one by one, and each fault has its batch."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,13 @@ from tests.support.batch_faults import FAULTS
 from tests.support.executor import BAD, LocalExecutor
 from tests.support.filled import copied
 from tests.support.produce import good, numbered, produce, produce_transaction
+from tests.support.said import said
 from tests.support.topics import create_topic
 from tests.support.world import World
 
+from tidemark.errors import DataLost
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
 from tidemark.spark.specs import JobSpec
 from tidemark.verify import _comparison
 from tidemark.verify.report import Kind, Report
@@ -25,6 +29,16 @@ REFUSED = "refused"
 SOME = {"altered", "letter altered", "letters counted in another span"}
 """Faults of rows, dead letters, refused records and counts."""
 SETTINGS = {"target": {"table": "public.records", "on_refused": "dead_letter"}}
+
+
+def lost_at(offset: int) -> Callable[[LocalExecutor, Batch, Sequence[Span]], None]:
+    """A hook: Kafka lacks this offset of partition 0."""
+
+    def lose(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if any(span.partition == 0 and span.start <= offset < span.end for span in spans):
+            raise said(DataLost, "as the test wants it")
+
+    return lose
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +130,26 @@ def test_a_transform_that_looks_at_several_records_is_proven_batch_by_batch(many
     assert len(executors[0].drained) == BATCHES
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        None,
+        pytest.param("in another batch", marks=pytest.mark.long),
+        pytest.param("records counted in another batch", marks=pytest.mark.long),
+    ],
+)
+def test_with_a_transform_too(
+    fault: str | None, many: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then rows tell nothing of the number of records: only a record at every offset does."""
+    many.settings["transform"] = "left.out:here"
+    many.sql(FAULTS[fault][0] if fault else "SELECT 1")
+    report = proven(many, monkeypatch)
+    assert (many.jobs == 1) == (fault is None)
+    assert report == proven(many, monkeypatch, alone=True)
+    assert found(report) == (FAULTS[fault][1] if fault else set())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("transform", "jobs"), [(None, 1), ("left.out:here", 3)])
 def test_offsets_without_a_record_join_only_where_rows_tell_the_counts(
@@ -128,3 +162,13 @@ def test_offsets_without_a_record_join_only_where_rows_tell_the_counts(
     world.settings["transform"] = transform
     assert [b.verdict for b in proven(world, monkeypatch).batches] == ["equal"] * 3
     assert world.jobs == jobs
+
+
+def test_what_kafka_loses_meanwhile_is_not_verifiable_and_the_rest_is_proven(
+    many: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many.before = lost_at(10)
+    report = proven(many, monkeypatch)
+    verdicts = [b.verdict for b in report.batches]
+    assert verdicts == [*["equal"] * 3, "not verifiable", *["equal"] * 4]
+    assert report.batches[3].unverifiable == ("as the test wants it",)
