@@ -43,8 +43,8 @@ class BackfillOfRegion(
 
 class ConnectionNotGiven(
     InvalidSettings,
-    text="Airflow gives the triggerer no connection {conn_id!r} ({cause}): make it, and where"
-    " Airflow keeps them by team, one that belongs to none",
+    text="Airflow gives the triggerer no connection {conn_id!r} ({cause}): create it. If Airflow"
+    " keeps connections by team, create one that belongs to no team",
 ):
     conn_id: str
     cause: str

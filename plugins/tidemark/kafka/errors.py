@@ -301,10 +301,10 @@ class BatchUnreadable(CorruptRecord):
         where = f"{TopicPartition(self.topic, self.partition)}@{self.offset}"
         if self.is_packed:
             return (
-                f"{where} does not unpack, though its checksum is right: {cause}. It may be larger"
-                " than the client takes (receive.message.max.bytes, 100 MB); then"
-                " kafka.max_unpacked_bytes in the pipeline file lets it be read, and what is too"
-                " large becomes a dead letter. Else it is corrupt. Nothing was skipped"
+                f"{where} does not unpack, though its checksum is right: {cause}. Nothing was"
+                " skipped. If it is larger than the client takes (receive.message.max.bytes,"
+                " 100 MB), set kafka.max_unpacked_bytes in the pipeline file: records that are"
+                " still too large become dead letters. If not, it is corrupt"
             )
         return (
             f"{where} is corrupt in Kafka:"

@@ -162,12 +162,12 @@ class NextOffsetsNotHeld(
 
 class DeletionsMayBeGone(
     DataLost,
-    text="region {region}: {waiting:clauses}: compaction may have taken them, and what they"
-    " deleted would stay in the target. Nothing was skipped. Delete by hand what the source no"
-    " longer has, and raise "
+    text="region {region}: {waiting:clauses}: compaction may have removed them, and the deleted"
+    " rows would stay in the target. Nothing was skipped. Delete by hand the rows that the source"
+    " no longer has, and raise the topic's "
     + DELETIONS_KEPT
-    + " of the topic above the longest pause of the runs (what is gone does not come back by that);"
-    " " + GO_ON,
+    + " above the longest pause between runs (this brings back nothing that is already gone); "
+    + GO_ON,
 ):
     region: str
     waiting: tuple[WaitingDeletions, ...]

@@ -182,10 +182,9 @@ class MemberForgotten(
 
 class RegionForgotten(
     Refused,
-    text="{constraint}: the ledger does not know the region any more: somebody has dropped it"
-    " meanwhile, or Postgres has lost what was committed last, as in a fail-over."
-    " Nothing was written. `tidemark region list` shows what is there; the next run opens the"
-    " region anew",
+    text="{constraint}: the ledger no longer knows the region: somebody dropped it, or Postgres"
+    " lost its last commits, as in a fail-over. Nothing was written. `tidemark region list` shows"
+    " the regions; the next run opens this one as a new region",
 ):
     constraint: str
 

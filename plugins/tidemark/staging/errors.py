@@ -223,7 +223,7 @@ class ForeignKeyNotDeferrable(Refused):
 class ForeignKeyActs(
     Refused,
     text="foreign key {constraint!q} of {child} changes or deletes its rows when {parent} changes:"
-    " no batch would count these. Make it anew with ON DELETE NO ACTION ON UPDATE NO ACTION"
+    " no batch would count these. Create it again with ON DELETE NO ACTION ON UPDATE NO ACTION"
     " DEFERRABLE",
 ):
     constraint: str
@@ -233,7 +233,7 @@ class ForeignKeyActs(
 
 def _deferrable(child: str, constraint: str) -> str:
     alter = f"ALTER TABLE {child} ALTER CONSTRAINT {quoted(constraint)} DEFERRABLE;"
-    return f"{alter} (one with RESTRICT: make it anew with NO ACTION)"
+    return f"{alter} (if it has RESTRICT, create it again with NO ACTION)"
 
 
 # What an upsert, and dead letters of refused rows, need.
@@ -648,9 +648,10 @@ class KeysChangedByOthers(
 
 class KeptRowsHaveOtherColumns(
     Refused,
-    text="{target} has lost the columns {lost:list} and got {got:list} since rows were kept for a"
-    " rewind; whether one was renamed nobody can tell, and its values would stay as they are."
-    " Nothing was changed. Give each its old name for the rewind, or rewind to a newer checkpoint",
+    text="{target} has lost the columns {lost:list} and got {got:list} since the rows of older"
+    " checkpoints were kept. Tidemark can't tell whether a column was renamed, and would not put"
+    " back its values. Nothing was changed. Give each renamed column its old name for the rewind,"
+    " or rewind to a newer checkpoint",
 ):
     target: str
     lost: tuple[str, ...]
