@@ -74,6 +74,27 @@ def test_lag_falls_from_the_backlog_to_nothing_and_comes_back_with_a_rewind(worl
     assert offsets[TopicPartition(world.topic, 0)] == 4
 
 
+def test_resets_tell_who_and_why(world: World) -> None:
+    world.produce(9)
+    world.run(max_records=4)
+    world.reset(to=1)
+    [found] = timeline(world).recent_resets(world.region, 5)
+    assert (found.is_rewind, found.from_seq, found.to_seq) == (True, 3, 1)
+    assert (found.rows_removed, found.state, bool(found.requested_by)) == (5, "finished", True)
+
+
+def test_dead_letters_are_counted_and_cut(world: World) -> None:
+    long = b"x" * 5000
+    produce(world.kafka, world.topic, [*numbered(9), BAD, long], 0)
+    world.run()
+    look = timeline(world)
+    assert sum(one.count for one in look.reasons_of_newest(world.region)) == 2
+    newest, other = look.newest_dead_letters(world.region, 5)
+    assert (newest.value, newest.value_bytes) == (long[:2000], 5000)
+    assert (other.value, other.value_bytes) == (BAD, len(BAD))
+    assert look.reasons_of_newest(world.region, limit=1)[0].count == 1
+
+
 def test_drivers_and_their_shares_are_those_of_the_newest_epochs(world: World) -> None:
     world.produce(4)
     world.run("first")

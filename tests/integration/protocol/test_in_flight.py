@@ -10,7 +10,7 @@ from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import LogPosition, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.protocol.errors import OwnRowsLost
+from tidemark.protocol.errors import OwnRowsLost, RunUnfinished
 from tidemark.protocol.publish import Result
 
 TWO = Bounds(8, in_flight=2)
@@ -121,6 +121,16 @@ def test_after_a_reset_one_is_in_flight_until_batches_have_their_size(grown: Des
         grown.publish(batches[0], grown.stage(batches[0], grown.join(epoch)))
     assert found == [1, 1, 1, 1, 2, 1]
     assert grown.rows() == grown.expected_rows()
+
+
+def test_the_bound_of_a_run_counts_what_is_planned(grown: Desk) -> None:
+    epoch, low, high = two(grown, Bounds(4, max_batches=2, in_flight=2))
+    grown.publish(low, grown.stage(low, grown.join(epoch)))
+    assert [batch.seq for batch in grown.plan_next(epoch)] == [high.seq]
+    with pytest.raises(RunUnfinished) as unfinished:
+        grown.close()
+    assert unfinished.value.reasons == (f"batch {high.seq} is planned and not published",)
+    assert not grown.ledger.progress(grown.region, epoch).is_done
 
 
 def test_a_run_is_not_done_while_a_batch_is_unpublished(grown: Desk) -> None:

@@ -4,11 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
+from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.admin.mirror import mirror_region
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka import _mirror_writer as writer_module
+from tidemark.kafka.facts import Broker
 from tidemark.ledger.ledger import Ledger
+from tidemark.model.errors import LeftTopicsGone
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.protocol.errors import MirrorReadBackDiffers
 from tidemark.protocol.mirror import differences, mirror
@@ -70,6 +76,23 @@ def test_a_mirror_that_died_is_repeated(world: World, point: str) -> None:
 
 
 @pytest.mark.long
+def test_a_reset_goes_on_after_a_mirror_that_died_in_its_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pending transaction hides the group's offsets until a new writer comes.
+
+    The reset's first look at them gives up after 15 s.
+    """
+    monkeypatch.setattr(writer_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # no broker ends it
+    world.produce(3)
+    world.open()
+    with failpoint("mirror.sent"), pytest.raises(FailpointHit):
+        world.drain()
+    assert world.reset("run").applied
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+@pytest.mark.long
 def test_offsets_that_read_back_otherwise_are_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,3 +115,25 @@ def test_differences_are_told_partition_by_partition() -> None:
     assert differences(ledger, {first: 1, TopicPartition("other", 0): 5}) == [
         "t[1]: ledger 2, Kafka none"
     ]
+
+
+def test_a_left_topic_that_was_deleted_stops_neither_reset_nor_mirror(
+    world: World, topic: Callable[..., str], admin: AdminClient
+) -> None:
+    """Kafka takes no offsets for it; the next open says that it is gone."""
+    left = topic()
+    world.settings = {"kafka": {"topics": [world.topic, left]}}
+    world.produce(3)
+    world.run("first")
+    world.settings = {}
+    admin.delete_topics([left])[left].result(120)
+    broker = Broker({"bootstrap.servers": world.kafka})
+    until(lambda: broker.gone([left]))
+    for check in (True, False):
+        report = mirror_region(world.pipeline, world.connections, check=check)
+        assert (report.before, report.after) == ((), ())
+    assert world.reset().drift == ()
+    world.overrides = ("accept_changes",)
+    with pytest.raises(LeftTopicsGone) as gone:
+        world.open("second")
+    assert gone.value.topics == (left,)

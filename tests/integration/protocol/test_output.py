@@ -24,14 +24,15 @@ from tidemark.admin.withhold import withhold_batch
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import _mirror_writer as writer_module
 from tidemark.kafka._mirror_writer import Sender
-from tidemark.kafka.errors import OutputNotSentInTime
+from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import DeadLetterFilter
-from tidemark.model.output import NOTHING_SENT, Sent
+from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     MirrorEpochPassed,
+    MirrorReadBackDiffers,
     OutputChangedSinceRun,
     OutputMarkUnknown,
     OutputResumeAfterWrong,
@@ -202,6 +203,28 @@ def test_a_writer_that_read_the_ledger_and_slept_is_fenced(
     assert words(region) == numbers(3)
 
 
+def test_a_writer_that_is_fenced_while_it_sends_is_told_so(region: World, sink: str) -> None:
+    """B9: whichever of its calls meets that first; it begins again."""
+    region.produce(1)
+    region.run()
+
+    def records(other: Group) -> Iterator[OutputRecord]:
+        record = OutputRecord(sink, None, b"{}", ())
+        yield record
+        with other.writer():
+            while True:
+                yield record
+
+    with region_of(region.pipeline, region.connections) as one:  # noqa: SIM117
+        with (
+            region_of(region.pipeline, region.connections) as two,
+            pytest.raises(MirrorWriterFenced),
+        ):
+            with one.group.writer() as writer:
+                writer.commit(region.kafka_offsets(), "", records(two.group))
+    assert words(region) == numbers(1)
+
+
 def test_the_epoch_is_read_with_what_is_sent(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +243,26 @@ def test_the_epoch_is_read_with_what_is_sent(
         with pytest.raises(MirrorEpochPassed):
             mirror(one.ledger, one.group, one.name, 1)
     assert words(region) == []
+
+
+def test_what_reads_back_otherwise_is_named(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rewind changes the ledger only if Kafka tells what it wrote."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    with region_of(region.pipeline, region.connections) as one:
+        look, looks = one.group.sent, list[Any]()
+
+        def other(offsets: Any) -> Any:
+            looks.append(look(offsets))
+            return {NOTHING_SENT}
+
+        monkeypatch.setattr(one.group, "sent", other)
+        with pytest.raises(MirrorReadBackDiffers) as failed:
+            mirror(one.ledger, one.group, one.name, 1)
+    [difference] = failed.value.differences
+    assert difference.startswith("sent: 1/")
+    assert difference.endswith(f", Kafka {NOTHING_SENT}")
+    assert len(looks) == 2
 
 
 # --- what was sent is not known, or is not this ledger's ---
@@ -408,6 +451,16 @@ def test_an_older_region_begins_where_a_person_says(world: World, sink: str) -> 
     world.settings["output"]["start"] = "beginning"
     world.run("third")
     assert words(world) == numbers(3)
+
+
+@pytest.mark.long
+def test_an_older_region_may_begin_at_its_end(world: World, sink: str) -> None:
+    world.produce(2)
+    world.run("first")
+    world.produce(1, start=2)
+    world.settings["output"] = {"topic": sink, "start": "end"}
+    world.run("second")
+    assert words(world) == ["value 2"]
 
 
 def test_a_start_that_stays_in_the_file_sends_nothing_twice(
@@ -672,6 +725,24 @@ def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     found = unknown_mark(lambda: region.open("second"))
     assert ([one.seq for one in found.marks], found.held, found.sent_seq) == ([1], 1, None)
     region.settings["output"]["resume_after"] = 1
+    region.run("second")
+    assert words(region) == numbers(3)
+
+
+@pytest.mark.long
+def test_another_region_that_takes_the_group_over_is_told_what_works(region: World) -> None:
+    """The group names a batch of the one before; of the new one none was ever sent."""
+    region.produce(2)
+    region.run("first")
+    drop_region(region.connections["tidemark_warehouse"], region.region, Order("test", "a test"))
+    region.sql("DROP TABLE public.records")
+    region.settings["kafka"] = {"group": region.pipeline.group, "start": "committed"}
+    region.region = "another"
+    region.produce(1, start=2)
+    found = unknown_mark(lambda: region.open("second"))
+    assert (found.held, found.sent_seq, found.was_published) == (None, None, False)
+    assert str(found).endswith("output.resume_after: 0")
+    region.settings["output"]["resume_after"] = 0
     region.run("second")
     assert words(region) == numbers(3)
 

@@ -99,6 +99,15 @@ def test_a_contribution_claims_all_its_spans_or_none(desk: Desk) -> None:
     assert desk.sql(claimed + desk.here) == [(taken.partition,)]
 
 
+def test_a_contribution_of_other_bounds_than_planned_is_refused(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    span = batch.spans[0].span
+    shorter = type(span)(span.topic, span.partition, span.start, span.end - 1)
+    result = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=[shorter])).result
+    assert result is Result.refused
+
+
 def test_two_members_with_the_same_attempt_number_do_not_mix(desk: Desk) -> None:
     """H3: task attempts are counted from 0 in every SparkContext."""
     epoch = desk.open().epoch

@@ -34,6 +34,7 @@ from tidemark.model.output import Topics, Unsent
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     OutputChangedSinceRun,
+    OutputStartUnsaid,
     RewindOfSentBatches,
     RunUnfinished,
     SettingDiffers,
@@ -213,6 +214,25 @@ def test_a_purge_leaves_what_is_not_sent(region: World) -> None:
     send(region)
     assert purge_dead_letters(*given, ORDER).dead_letters == 2
     assert values(region) == BAD
+
+
+@pytest.mark.long
+def test_what_was_purged_before_there_was_a_topic_is_not_missed(
+    region: World, world: World
+) -> None:
+    topic = world.settings["dead_letters"].pop("topic")
+    produce(world.kafka, world.topic, BAD)
+    world.run("first")
+    meant = DeadLetterFilter(), timedelta(0), ORDER
+    world.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE \"offset\" = 1")
+    assert purge_dead_letters(world.pipeline, world.connections, *meant).dead_letters == 1
+    world.settings["dead_letters"]["topic"] = topic
+    with pytest.raises(OutputStartUnsaid) as unsaid:
+        world.open("second")
+    assert unsaid.value.topics == Topics(dead_letters=topic)
+    world.settings["output"] = {"start": "beginning"}
+    world.run("third")
+    assert values(world) == BAD[1:]
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from tests.support.said import said
 from tests.support.world import dump
 
 from tidemark.errors import DataLost, Fenced, MirrorFailed
+from tidemark.failpoints import FailpointHit
 from tidemark.model.batch import Checkpoint
 from tidemark.model.errors import (
     NextOffsetsNotHeld,
@@ -141,6 +142,26 @@ def test_open_mirrors_even_when_the_values_look_equal(desk: Desk) -> None:
         desk.open("second")
         with pytest.raises(Fenced):
             paused.commit({FIRST: 0, SECOND: 0}, "")
+
+
+@pytest.mark.parametrize("point", ["open.before", "open.inside", "open.commit.before"])
+def test_an_open_that_crashed_before_commit_never_was(desk: Desk, point: str) -> None:
+    desk.open("first")
+    before = dump(desk.warehouse)
+    with failpoint(point), pytest.raises(FailpointHit):
+        desk.open("second")
+    assert dump(desk.warehouse) == before | {"sequences": dump(desk.warehouse)["sequences"]}
+
+
+@pytest.mark.parametrize("point", ["open.commit.after", "open.decided", "mirror.before"])
+def test_an_open_that_crashed_after_commit_is_opened_again(desk: Desk, point: str) -> None:
+    desk.work(desk.open("first").epoch)
+    with failpoint(point), pytest.raises(FailpointHit):
+        desk.open("second")
+    epoch = state(desk)[0]
+    assert epoch == 2
+    assert desk.open("second").epoch == 3
+    assert desk.group.offsets == desk.offsets()
 
 
 def test_an_open_whose_answer_was_lost_is_found(desk: Desk) -> None:

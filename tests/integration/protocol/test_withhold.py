@@ -171,6 +171,22 @@ def test_the_ledger_itself_withholds_the_lowest_alone(region: World) -> None:
 
 
 @pytest.mark.long
+def test_batches_that_were_rewound_stand_before_none(region: World) -> None:
+    """B9, B4: the lowest unsent one is the lowest of those that count; they are not withheld."""
+    unsendable(region, 3)
+    region.reset(to=1, overrides=["accept_resend", "accept_changes"])
+    for seq in (2, 3):
+        with pytest.raises(BatchNotNextToSend):
+            withhold(region, seq)
+    region.open("third", max_records=2)
+    with another_sends(region):
+        region.drain("third")
+    region.sql("DELETE FROM public.records WHERE batch_seq = 4")
+    withhold(region, 4)
+    assert words(region) == ["0", "1", "3", "4", "5"], "the first one after a reset is small"
+
+
+@pytest.mark.long
 def test_a_withheld_batch_that_is_rewound_is_read_and_sent_anew(region: World) -> None:
     """B9, B4: the word was of that batch, not of its records."""
     unsendable(region, 2)

@@ -1,6 +1,6 @@
 """Retirement of staging: of any number of batches, and while a run is still at work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from threading import Event
@@ -10,13 +10,15 @@ import psycopg2
 import pyarrow as pa
 import pytest
 from tests.support.desk import SCHEMA, Desk, row_batch
+from tests.support.executor import LocalExecutor
 from tests.support.region import rows_of
 from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
-from tidemark.model.batch import ONLY, Staging
+from tidemark.model.batch import ONLY, Batch, Staging
+from tidemark.model.offsets import Span
 from tidemark.postgres.session import Connection
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.runs import retire as retire_module
@@ -28,6 +30,20 @@ from tidemark_local.stack import LocalStack
 
 SECONDS = 120
 BATCHES = 1000
+
+
+STAGED = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '_rows$' ORDER BY 1"
+
+
+def staged_during(world: World) -> list[int]:
+    """How many batches have staging tables when each job of the world's run begins."""
+    found: list[int] = []
+
+    def look(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        found.append(len(world.sql(STAGED)))
+
+    world.before = look
+    return found
 
 
 @pytest.mark.long
@@ -47,6 +63,16 @@ def test_staging_of_more_batches_than_one_transaction_may_lock_is_dropped(
         )
     assert retire(desk.engine, desk.region) == [*range(1, BATCHES + 1)]
     assert retire(desk.engine, desk.region) == []
+
+
+def test_a_long_run_keeps_no_staging_but_that_of_the_batch_it_works_on(world: World) -> None:
+    world.produce(12)
+    staged = staged_during(world)
+    world.open(max_records=2)
+    assert world.drain().batches == 6
+    assert staged == [1] * 6
+    assert world.sql(STAGED) == []
+    assert world.close().rows == 12
 
 
 def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
@@ -204,3 +230,9 @@ def test_whatever_ends_a_prune_the_run_is_green(
 ) -> None:
     monkeypatch.setattr(Deciding, "prune", raising(error))
     assert pruning.close("second").rows == 2
+
+
+def test_who_stops_the_process_is_heard(pruning: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deciding, "prune", raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        pruning.close("second")

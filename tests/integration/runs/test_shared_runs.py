@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Event, Lock
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -13,21 +14,45 @@ from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.topics import add_partitions, create_topic
 from tests.support.waiting import until
-from tests.support.world import World, everything
+from tests.support.world import World, everything, fail
 
 from tidemark.admin.errors import MirrorDuringRewind
 from tidemark.admin.mirror import mirror_region
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, JobFailed
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import Batch
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
+from tidemark.postgres.transaction import transaction
+from tidemark.protocol.publish import Result, contribute_and_publish
 from tidemark.runs import _drain as drain_module
 from tidemark.runs import _watch as watch_module
 from tidemark.runs.errors import MemberFenced, RunStalled
+from tidemark.runs.retire import retire
+from tidemark.runs.targets import writers_of
+from tidemark.settings.endpoints import Endpoints
+from tidemark.spark.specs import job_spec
+from tidemark.staging.tables import complete_reads
 
 SECONDS = 120
 PARTITIONS = 4
 EVERYTHING = everything([10] * PARTITIONS)
+
+
+def drain_whole_plan(world: World) -> None:
+    """One more member drains and publishes the epoch's whole plan, whoever holds the partitions."""
+    ledger = world.ledger()
+    [batch] = ledger.unpublished_batches(world.region)
+    number = ledger.register_member(world.region, batch.epoch, uuid4(), "another")
+    endpoints = Endpoints.of(world.pipeline, world.connections)
+    executor = LocalExecutor(job_spec(world.pipeline, endpoints, number))
+    spans = [planned.span for planned in batch.spans]
+    winners = executor.drain(batch, spans)
+    with transaction(ledger.engine, "reads") as cursor:
+        reads = complete_reads(cursor, batch.staging, number, spans)
+    target_writers = writers_of(world.pipeline, executor.output_schemas())
+    contribution = Contribution(number, reads, tuple(winners))
+    outcome = contribute_and_publish(ledger, target_writers, batch, contribution)
+    assert outcome.result is Result.published
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +146,31 @@ def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
 
 
 @pytest.mark.long
+def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: World) -> None:
+    """It worked for longer than no_progress_seconds and claims nothing: the wait begins anew."""
+    shared.settings = {"no_progress_seconds": 60}
+    shared.clock = clock = Clock()
+    started = Event()
+
+    def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not started.is_set() and len(spans) == PARTITIONS:
+            started.set()
+            assert executor.interrupted.wait(SECONDS)
+
+    shared.open(max_records=8)
+    shared.before = fail
+    with pytest.raises(JobFailed):
+        shared.drain()  # the batch is planned: the ledger shows nothing new for a while
+    shared.before = hook
+    first = shared.member(1)
+    assert started.wait(SECONDS)
+    clock.now += 61
+    second = shared.member(2)
+    assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
+    assert shared.close().rows == 40
+
+
+@pytest.mark.long
 def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> None:
     """S11: a revocation before anything was fetched is ignored."""
     shared.before = until_all_hold(shared, 2)
@@ -128,6 +178,28 @@ def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> No
     members = [shared.member(slot) for slot in (1, 2)]
     assert sum(member.result(SECONDS).batches for member in members) == 1
     assert shared.close().rows == 40
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_failure(
+    shared: World, point: str
+) -> None:
+    """The same, and the one that was accepted has dropped the staging under the other's job."""
+    others: list[Batch] = []
+
+    def overtake(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not others:
+            others.append(batch)
+            drain_whole_plan(shared)
+            assert retire(shared.ledger().engine, shared.region) == [batch.seq]
+            if point == "before":
+                raise JobFailed()
+
+    setattr(shared, point, overtake)
+    shared.open(max_records=20)
+    assert shared.drain().rows == 20
+    assert shared.close().rows == 40
+    assert shared.rows() == EVERYTHING
 
 
 def test_a_reset_fences_every_member_and_the_next_run_reads_everything_once(shared: World) -> None:
