@@ -270,6 +270,7 @@ def test_a_missing_acl_is_named(guarded: GuardedWorld, kind: str, answer: str) -
     assert refused.value.answer == answer
 
 
+@pytest.mark.long
 def test_without_the_right_to_the_group_nothing_begins(
     guarded: GuardedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_what_the_table_lacks_is_not_published(
     assert is_clean(world)
 
 
+@pytest.mark.long
 def test_keys_are_upserted_without_it(world: World) -> None:
     """B20: and put back by a rewind."""
     decode = {"schema": {"word": "string", "place": "int"}, "metadata": ["key", "tombstone"]}

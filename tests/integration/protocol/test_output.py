@@ -203,6 +203,7 @@ def test_a_writer_that_read_the_ledger_and_slept_is_fenced(
     assert words(region) == numbers(3)
 
 
+@pytest.mark.long
 def test_a_writer_that_is_fenced_while_it_sends_is_told_so(region: World, sink: str) -> None:
     """B9: whichever of its calls meets that first; it begins again."""
     region.produce(1)

@@ -118,6 +118,7 @@ def test_every_record_is_staged_once_by_the_winners(
     assert len(batches.dead_letters(batch)) == 3
 
 
+@pytest.mark.long
 @with_each_kind_of_transform
 def test_metadata_and_nested_fields_are_staged(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
@@ -348,6 +349,7 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     assert error_as_dict(refused.value) == error_as_dict(unstorable)
 
 
+@pytest.mark.long
 @with_one_kind_of_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
@@ -475,6 +477,7 @@ def test_a_job_is_cancelled_from_another_thread(
     assert batches.attempts(batch) == set()
 
 
+@pytest.mark.long
 def test_a_job_without_a_transform_is_cancelled_in_the_middle_of_a_read(
     spark: SparkSession, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
