@@ -140,7 +140,7 @@ class StallDetector:
         self._patience.observe(progress)
         now, waited = self._clock(), self._patience.waited
         # The first look is early: what is staged is compared with it, and a step may take long.
-        is_first = self._look is None or self._look.progress != progress
+        is_first = self._look_at(progress) is None
         is_long = waited > (JUDGE_PAUSE if is_first else self._foreign_seconds)
         if is_long and not is_contributing and now > self._judged + JUDGE_PAUSE:
             self._judged = now
@@ -180,15 +180,20 @@ class StallDetector:
         while nobody has the region's lock: what drops a table has it, or waits briefly.
         """
         staged = self._ledger.staged_bytes(self._region, progress.unpublished_seqs)
-        before, now = self._look, self._clock()
-        since = before.since if before is not None and before.holders == holders else now
+        last, before, now = self._look, self._look_at(progress), self._clock()
+        since = last.since if last is not None and last.holders == holders else now
         self._look = _Look(progress, holders, since, staged)
-        if before is None or before.progress != progress or staged <= before.staged_bytes:
+        if before is None or staged <= before.staged_bytes:
             return False
         if now - since < self._seconds:
             return self.excuse()
         self.renew()
         return True
+
+    def _look_at(self, progress: Progress) -> _Look | None:
+        """The last look, where the run was as far then as it is now."""
+        look = self._look
+        return look if look is not None and look.progress == progress else None
 
     def _is_being_decided(self) -> bool:
         """Somebody has the region's lock and works: nobody else can move meanwhile."""

@@ -109,13 +109,6 @@ def test_a_stranger_that_holds_a_part_of_a_batch_is_named(shared: World, clock: 
     assert shared.close().rows == 6
 
 
-@pytest.fixture(params=["lone", "shared"])
-def region(request: pytest.FixtureRequest) -> World:
-    """Either."""
-    world: World = request.getfixturevalue(request.param)
-    return world
-
-
 LOCK = "SELECT FROM tidemark.regions WHERE region = %s FOR NO KEY UPDATE"
 
 
