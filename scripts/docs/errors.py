@@ -21,7 +21,6 @@ from scripts.docs.markdown_pieces import between, table
 import tidemark
 import tidemark_local
 from tidemark.errors import TidemarkError, by_code
-from tidemark.protocol.removal import Removal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "errors.md"
@@ -91,7 +90,7 @@ def _modules() -> Iterator[str]:
 def _sample_of(kind: type[Any]) -> Any:
     is_error = issubclass(kind, TidemarkError)
     names = kind._fields if is_error else [one.name for one in fields(kind)]
-    hints = typing.get_type_hints(kind, localns={"Removal": Removal})
+    hints = typing.get_type_hints(kind)
     return kind(**{name: _sample(hints[name], name) for name in names})
 
 

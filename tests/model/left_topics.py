@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC_ID
 
 from tidemark.errors import Refused, Superseded
-from tidemark.model.batch import ONLY
+from tidemark.model.batch import ONLY, Removal
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.overrides import ACCEPT_DATA_LOSS
 from tidemark.model.state import KnownTarget, RegionState
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import Place, RewindPlan
 

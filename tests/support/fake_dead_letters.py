@@ -20,12 +20,12 @@ from tidemark.model.batch import (
     Contribution,
     Moved,
     PlannedSpan,
+    Removal,
     Rows,
 )
 from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Limits, Replayed
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
-from tidemark.protocol.removal import Removal
 
 WHERE = TopicPartition(TOPIC, 0)
 BAD = 1

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import NoReturn
 
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import Batch, Contribution, Moved, Removal
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.plan import BatchSizes
 from tidemark.model.state import FinishedReset
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
 
 

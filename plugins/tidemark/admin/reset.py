@@ -17,7 +17,7 @@ from tidemark.admin.held import Held, Tell, held, refuse_losses
 from tidemark.admin.moment import seq_of
 from tidemark.errors import Fenced
 from tidemark.ledger.actions import Order
-from tidemark.model.batch import Rows
+from tidemark.model.batch import Removal, Rows
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
@@ -27,9 +27,8 @@ from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.output import refuse_other_output
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
-from tidemark.protocol.rewind_plan import RewindPlan
+from tidemark.protocol.rewind_plan import RewindPlan, refuse_other_removal
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.runs.region import (
     MirrorSeen,
@@ -316,9 +315,8 @@ def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
 def _refuse_other_rows(region: Region, plan: RewindPlan, counted: Rows, head_seq: int) -> None:
     """Of a batch that was published while one counted, the second transaction judges."""
     if region.state().head_seq == head_seq:
-        plan.published.refuse_difference(
-            region.name, Removal(counted, plan.dead_letters, plan.replays)
-        )
+        found = Removal(counted, plan.dead_letters, plan.replays)
+        refuse_other_removal(region.name, plan.published, found)
 
 
 def _removed(

@@ -19,7 +19,7 @@ from tidemark.ledger.errors import (
     TableIsAnother,
 )
 from tidemark.ledger.kept_dead_letters import of_filter
-from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
+from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, Removal, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, DeadLetterFilter, Limits
 from tidemark.model.deletions import UnreadSince
@@ -28,7 +28,6 @@ from tidemark.model.plan import MOST_SIZES, BatchSize, BatchSizes, Bounds, SizeT
 from tidemark.model.state import Run
 from tidemark.postgres.session import Cursor, configure, query
 from tidemark.protocol.errors import SpanAlreadyClaimed
-from tidemark.protocol.removal import Removal
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.model.batch import Removal
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import FinishedReset
 from tidemark.postgres.session import Cursor, query
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import Place, RewindPlan
 
 

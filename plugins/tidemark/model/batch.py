@@ -237,6 +237,31 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """Rows by target, and dead letters, that came after a checkpoint."""
+
+    rows: Rows
+    dead_letters: int
+    replays: int = 0
+    """Dead letters that became rows after it: they are dead letters again."""
+
+    @property
+    def total(self) -> int:
+        """Rows of all targets."""
+        return sum(self.rows.values())
+
+    def is_same(self, other: "Removal") -> bool:
+        """Whether all counts are equal; a target without rows may be missing."""
+        rows = Counter(self.rows) == Counter(other.rows)
+        return rows and replace(self, rows={}) == replace(other, rows={})
+
+    def __str__(self) -> str:
+        rows = (f"{count} rows{f' of {name}' * bool(name)}" for name, count in self.rows.items())
+        replays = f" and {self.replays} replays of dead letters" if self.replays else ""
+        return f"{', '.join(rows) or '0 rows'} and {self.dead_letters} dead letters{replays}"
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The merged checkpoint as of a seq, with the region's epoch."""
 

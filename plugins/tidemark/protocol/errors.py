@@ -7,7 +7,7 @@ own fields and text.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tidemark.errors import (
     ClaimsLost,
@@ -21,13 +21,11 @@ from tidemark.errors import (
     TidemarkError,
     Unreachable,
 )
+from tidemark.model.batch import Removal
 from tidemark.model.errors import epoch_is_lost
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.output import Sent, Topics
 from tidemark.model.state import FinishedReset
-
-if TYPE_CHECKING:
-    from tidemark.protocol.removal import Removal
 
 
 class BatchDied(
@@ -436,8 +434,8 @@ class RemovalDiffers(Refused):
     """Rows or dead letters that would be removed are not exactly those that were published."""
 
     region: str
-    published: "Removal"
-    found: "Removal"
+    published: Removal
+    found: Removal
 
     def __str__(self) -> str:
         return (

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from uuid import UUID
 
-from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, Rows
+from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, Removal, Rows
 from tidemark.model.dead_letters import CommonReason, Counted, DeadLetterFilter, Replayed
 from tidemark.model.deletions import UnreadSince
 from tidemark.model.facts import Facts, LogEnd, SeenAtOpen
@@ -26,7 +26,6 @@ from tidemark.model.state import (
     RegionState,
     Run,
 )
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
 
 

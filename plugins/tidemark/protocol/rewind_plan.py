@@ -3,18 +3,19 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from tidemark.model.batch import Removal
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.output import Topics
 from tidemark.model.overrides import ACCEPT_DATA_LOSS, ACCEPT_RESEND
 from tidemark.model.state import RegionState
 from tidemark.protocol.errors import (
+    RemovalDiffers,
     RewindNotReadable,
     RewindOfLeftTopics,
     RewindOfSentBatches,
     RewindPlaceUnknown,
 )
-from tidemark.protocol.removal import Removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,13 @@ class RewindPlan:
                 yield tp
             elif place.offset < (start := facts.log_starts[tp]):
                 yield Span(*tp, place.offset, start)
+
+
+def refuse_other_removal(region: str, published: Removal, found: Removal) -> None:
+    """Refuse to remove anything but exactly what was published, of each target.
+
+    Raises:
+        Refused: rows or dead letters are missing, or there are more; with the numbers.
+    """
+    if not found.is_same(published):
+        raise RemovalDiffers(region=region, published=published, found=found)

@@ -17,13 +17,14 @@ from tidemark.errors import (
     TargetRefused,
     TidemarkError,
 )
+from tidemark.model.batch import Removal
 from tidemark.model.overrides import ACCEPT_CHANGES
 from tidemark.protocol.errors import SettleDidNotHappen, SettleOvertaken
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.ports import Group, Ledger, PublishedRows
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest, RewindRequest, WithholdRequest
+from tidemark.protocol.rewind_plan import refuse_other_removal
 
 Request = OpenRequest | ResetRequest | RewindRequest | WithholdRequest
 
@@ -167,5 +168,5 @@ def _rewind(
         failpoints.hit("rewind.removed")
         removed = Removal(rows, *tx.rewind(request.to_seq))
         if ACCEPT_CHANGES not in request.overrides:
-            published.refuse_difference(region, removed)
+            refuse_other_removal(region, published, removed)
         tx.finish_reset(removed)

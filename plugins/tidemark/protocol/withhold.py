@@ -11,6 +11,7 @@ If it crashes: before the COMMIT of 2 nothing is withheld; after it every mirror
 """
 
 from tidemark import failpoints
+from tidemark.model.batch import Removal
 from tidemark.model.offsets import without
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
@@ -18,7 +19,6 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Group, Ledger
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import WithholdRequest
 from tidemark.protocol.settle import Settled, finishing, settle
 

@@ -4,12 +4,12 @@ import pytest
 from tests.support.desk import Desk
 
 from tidemark.ledger.errors import TableIsAnother
-from tidemark.model.batch import ONLY
+from tidemark.model.batch import ONLY, Removal
 from tidemark.model.plan import Bounds
 from tidemark.postgres.errors import RemovalUnequal
 from tidemark.postgres.transaction import transaction
+from tidemark.protocol import settle
 from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers, TableDiffers
-from tidemark.protocol.removal import Removal
 from tidemark.staging.errors import TargetHidesRows, TargetKeepsRows, TargetKeptRowsOut
 from tidemark.staging.target import ensure
 
@@ -107,7 +107,7 @@ def test_dead_letters_that_somebody_deleted_stop_a_rewind(worked: Desk) -> None:
 def test_the_ledger_itself_refuses_other_counts(
     worked: Desk, monkeypatch: pytest.MonkeyPatch, table: str, constraint: str
 ) -> None:
-    monkeypatch.setattr(Removal, "refuse_difference", lambda *_: None)
+    monkeypatch.setattr(settle, "refuse_other_removal", lambda *_: None)
     seq = "batch_seq = 2" if "target" in table else f"{worked.here} AND seq = 2"
     worked.sql(f"DELETE FROM {table.format(worked)} WHERE {seq}")
     rows = worked.rows()
