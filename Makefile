@@ -110,10 +110,10 @@ lock: $(READY) ## Resolve the newest versions: requirements.lock for developers,
 	@$(RESOLVE) --constraint requirements.lock -o requirements.txt
 
 audit: $(READY) ## Ask the package index for known vulnerabilities of what requirements.lock names
-	@$(BIN)/python -m scripts.release.audit
+	@scripts/release/audit
 
 bill: $(READY) ## Write dist/sbom.cdx.json and dist/licences.md: what an installation is made of
-	@$(BIN)/python -m scripts.release.bill
+	@scripts/release/bill
 
 clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	@for pids in .tidemark/*/pids .tidemark/pids; do \
