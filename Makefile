@@ -43,7 +43,7 @@ servers: $(READY)
 
 MINUTES := 60
 flakes: $(READY) servers ## Run the tests in random order again and again; print each that was ever red
-	@$(BIN)/python -m scripts.flakes $(MINUTES)
+	@scripts/flakes $(MINUTES)
 
 quick: check ## Check the code, then run the tests that need no server: a minute
 	@$(BIN)/python -m pytest -n 2 -q --quick tests/unit tests/property
