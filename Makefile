@@ -70,13 +70,7 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/zizmor --quiet --offline .github/workflows
 
 generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards, rooms
-	@$(BIN)/python -m scripts.docs.configuration --write
-	@$(BIN)/python -m scripts.docs.errors --write
-	@$(BIN)/python -m scripts.docs.wrong_files --write
-	@$(BIN)/python -m scripts.docs.output_schemas --write
-	@$(BIN)/python -m scripts.docs.guards --write
-	@$(BIN)/python -m scripts.docs.rooms --write
-	@$(BIN)/python -m scripts.docs.model_seeds --write
+	@$(BIN)/python -m scripts.docs.generated
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error

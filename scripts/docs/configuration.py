@@ -1,74 +1,74 @@
-"""Write docs/configuration.md from the code: `python -m scripts.docs.configuration --write`.
+"""The tables of docs/configuration.md, from the types and constants that the code itself uses.
 
-Keys, types, defaults and meanings are those of the pydantic types in tidemark.settings, the rest
-comes from the constants that the code itself uses. Without --write the page goes to stdout.
+Keys, their types, defaults and meanings are those of the pydantic types in tidemark.settings.
 """
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import yaml
-from scripts.docs import configuration_facts
-from scripts.docs.markdown_pieces import table
+from scripts.docs.markdown_pieces import assigned, filled, listed, spelled, table
 
+from tidemark.decode import registry
+from tidemark.decode.port import MAX_VALUE_BYTES
+from tidemark.kafka import admin, config
+from tidemark.model import membership, table_name
+from tidemark.postgres import parameters, session, transaction
+from tidemark.runs import _watch, retire
+from tidemark.settings import connections, field_types, fields
+from tidemark.settings.decode import Metadata
+from tidemark.settings.errors import ALLOWED
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import Strict
+from tidemark.spark import _postgres as task_sessions
+from tidemark.spark import cluster
+from tidemark.spark import session as spark_session
+from tidemark.spark.records import row_schema
+from tidemark.staging import refused, tables
+from tidemark.staging.columns import columns_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+JSON_OF_TYPES: dict[str, tuple[str, str]] = {
+    "boolean": ("true", "`true` or `false`"),
+    "smallint": ("-32768", "a whole number of 16 bits"),
+    "int": ("2147483647", "a whole number of 32 bits"),
+    "bigint": ("9223372036854775807", "a whole number of 64 bits"),
+    "float": ("0.5", "a number within the range of 32 bits"),
+    "double": ("1e300", "a number"),
+    "decimal(p,s)": ('"12.34"', "a number, or the same as text, which keeps every digit"),
+    "string": ('"text"', "text without U+0000, which Postgres can't store"),
+    "binary": ('"AAEC"', "base64"),
+    "date": ('"2024-02-29"', "`YYYY-MM-DD`, years 1 to 9999"),
+    "timestamp": (
+        '"2024-02-29T12:30:00.123456Z"',
+        "a date, or date and time of up to microseconds, `t` and `z` also in lower case;"
+        " UTC unless it has an offset; no leap second (`:60`)",
+    ),
+    "array<type>": ("[1, null]", "an array"),
+    "struct<name:type,...>": ('{"a": 1}', "an object"),
+}
+"""Type as the pipeline file spells it: a JSON value that it reads, and what it reads in words."""
 
-INTRODUCTION = """\
-# Configuration
+SAMPLES = {
+    "decimal(p,s)": "decimal(10,2)",
+    "array<type>": "array<int>",
+    "struct<name:type,...>": "struct<a:int>",
+}
+"""A concrete type where the name has a parameter."""
 
-This page is written from the code. Change the code, then run
-`.venv/bin/python -m scripts.docs.configuration --write`.
-
-One YAML file describes one pipeline. Beside it is a DAG file of a few lines:
-[dags/flights.yaml](../dags/flights.yaml) and [dags/flights.py](../dags/flights.py) are the worked
-example. Unknown keys are refused. All faults are reported at once, with file, line and key, without
-the network. The smallest file:
-
-```yaml
-region: clicks
-kafka:
-  connection: tidemark_kafka
-  topics: [clicks]
-decode:
-  schema:
-    user: string
-    at: timestamp
-target:
-  connection: tidemark_warehouse
-  table: public.clicks
-```
-"""
-
-
-def page() -> str:
-    """The whole page."""
-    parts = [
-        INTRODUCTION,
-        "## The file\n",
-        *_sections(),
-        *configuration_facts.parts(),
-    ]
-    return "\n".join(parts)
+POSTGRES = parameters.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
 
 
-def _sections() -> Iterator[str]:
+def keys() -> str:
+    """The keys of the top level, then each section with its own."""
     schema = Pipeline.model_json_schema(by_alias=True)
     models = schema["$defs"]
     for kind in _models(Strict):
         _describe(kind, schema if kind is Pipeline else models.get(kind.__name__))
-    yield _keys(schema, models, "")
-    for key, field in schema["properties"].items():
-        if model := _model(field, models):
-            yield from _section(key, model, models)
+    return "\n".join([_keys(schema, models, ""), *_sections(schema, models, "")])
 
 
 def _models(base: type[Strict]) -> Iterator[type[Strict]]:
@@ -102,23 +102,22 @@ def docstrings(kind: type) -> Iterator[tuple[str, str]]:
                 yield name, inspect.cleandoc(text)
 
 
-def _section(path: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[str]:
-    yield f"### {path}\n\n{model['description']}\n"
-    yield _keys(model, models, f"{path}.")
+def _sections(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for key, field in model["properties"].items():
         if nested := _model(field, models):
-            yield from _section(f"{path}.{key}", nested, models)
+            yield f"### {prefix}{key}\n\n{nested['description']}\n"
+            yield _keys(nested, models, f"{prefix}{key}.")
+            yield from _sections(nested, models, f"{prefix}{key}.")
 
 
-def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> str:
-    required = model.get("required", [])
+def _keys(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> str:
     rows = []
     for key, field in model["properties"].items():
         nested = _model(field, models)
-        default = "required" if key in required else _default(field, nested)
+        default = "required" if key in model.get("required", ()) else _default(field, nested)
         meaning = field.get("description") or (nested or {}).get("description", "")
-        anchor = f"{section}{key}".replace(".", "")
-        type_ = f"section [{section}{key}](#{anchor})" if nested else _type(field, models)
+        anchor = f"{prefix}{key}".replace(".", "")
+        type_ = f"section [{prefix}{key}](#{anchor})" if nested else _type(field, models)
         rows.append((f"`{key}`", type_, default, meaning))
     return table(("key", "type", "default", "meaning"), rows)
 
@@ -130,59 +129,192 @@ def _model(field: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _default(field: Mapping[str, Any], nested: object) -> str:
-    if nested and "default" in field and field["default"] is None:
-        return "none"
-    if nested:
-        return "as below"
     value = field.get("default")
-    return "none" if value is None or value == [] else f"`{_yaml(value)}`"
-
-
-def _yaml(value: object) -> str:
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
+    if nested and (value is not None or "default" not in field):
+        return "as below"
+    if value is None or value == []:
+        return "none"
+    spelled_out = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n")
+    return f"`{spelled_out.strip()}`"
 
 
 def _type(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
-    if "anyOf" in field:
-        kinds = [kind for kind in field["anyOf"] if kind.get("type") != "null"]
-        return " or ".join(_type(kind, models) for kind in kinds)
-    if "$ref" in field:
-        return _named(models[field["$ref"].rpartition("/")[2]], models)
-    if "const" in field:
-        return f"`{field['const']}`"
-    return _plain(field, models)
+    match field:
+        case {"anyOf": kinds}:
+            return " or ".join(_type(one, models) for one in kinds if one.get("type") != "null")
+        case {"$ref": name}:
+            return _type(models[name.rpartition("/")[2]], models)
+        case {"properties": parts}:
+            [(name, part)] = parts.items()
+            return f"`{{{name}: …}}`, {_type(part, models)}"
+        case {"type": "array", "items": items}:
+            return f"list of {_type(items, models)}"
+    return _plain(field)
 
 
-def _named(model: Mapping[str, Any], models: Mapping[str, Any]) -> str:
-    if "enum" in model:
-        return ", ".join(f"`{value}`" for value in model["enum"])
-    [(name, field)] = model["properties"].items()
-    return f"`{{{name}: …}}`, {_type(field, models)}"
-
-
-def _plain(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
-    match field["type"]:
-        case "integer":
-            return "whole number above 0" if "exclusiveMinimum" in field else "whole number"
-        case "number":
+def _plain(field: Mapping[str, Any]) -> str:
+    match field:
+        case {"enum": values}:
+            return listed(values)
+        case {"const": value}:
+            return f"`{value}`"
+        case {"pattern": pattern}:
+            return f"text like `{pattern}`"
+        case {"type": "number"}:
             return f"number from {field['minimum']} to {field['maximum']}"
-        case "boolean":
-            return "true or false"
-        case "array":
-            return f"list of {_type(field['items'], models)}"
-        case "object" if "patternProperties" in field:
-            return "name: a section as [target](#target)"
-        case "object":
-            typed = "type" in field["additionalProperties"]
+        case {"type": "object", **more}:
+            if "patternProperties" in more:
+                return "name: a section as [target](#target)"
+            typed = "type" in more["additionalProperties"]
             return "field: [type](#types-of-fields)" if typed else "keys with values"
-        case _ if field.get("format") == "date-time":
-            return "time with a zone"
-        case _:
-            return f"text like `{field['pattern']}`" if "pattern" in field else "text"
+    above = " above 0" if "exclusiveMinimum" in field else ""
+    names = {
+        "integer": f"whole number{above}",
+        "boolean": "true or false",
+        "date-time": "time with a zone",
+    }
+    return names.get(field.get("format", field["type"]), "text")
 
 
-if __name__ == "__main__":
-    if "--write" in sys.argv[1:]:
-        PAGE.write_text(page())
-    else:
-        sys.stdout.write(page())
+def types() -> str:
+    """The types of fields."""
+    rows = []
+    for name in ALLOWED.split(", "):
+        example, words = JSON_OF_TYPES[name]
+        [column] = columns_of(fields.arrow_schema({"f": SAMPLES.get(name, name)}))
+        stored = column.postgres_type.replace("10,2", "p,s").replace("integer[]", "type[]")
+        rows.append((f"`{name}`", words, f"`{example}`", f"`{stored}`"))
+    limits = filled(
+        f"""An array of structs, like every other nesting that Postgres has no type for, becomes
+        `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
+        {table_name.NAME_BYTES} bytes and do not begin with `{field_types.RESERVED_PREFIX}`."""
+    )
+    head = ("type", "JSON that it reads", "for example", "column in Postgres")
+    return f"{table(head, rows)}\n{limits}\n"
+
+
+def columns() -> str:
+    """What a transform is given besides the declared fields."""
+    names = {f"kafka_{name}": name for name in Metadata}
+    _, *given = row_schema(fields.arrow_schema({"f": "int"}), tuple(Metadata))
+    rows = (
+        (
+            f"`{column.name}`",
+            f"`{column.type}`",
+            f"with `metadata: [{names[column.name]}]`" if column.name in names else "always",
+        )
+        for column in given
+    )
+    return table(("column", "Arrow type", "when"), rows)
+
+
+def kafka() -> str:
+    """The keys that Tidemark sets, the ones that it begins with, and those that it takes."""
+    member = config.member_settings(membership.Membership())
+
+    def shown(settings: Mapping[str, object], key: str) -> str:
+        return f"`{spelled(settings[key])}`" if key in settings else "–"
+
+    rows = (
+        (f"`{key}`", shown(member, key), shown(config.READER_SETTINGS, key))
+        for key in sorted(config.OVERRIDDEN)
+    )
+    defaults = {k: v for k, v in config.READER_DEFAULTS.items() if k != "group.id"}
+    others = _settings(
+        {
+            "readers begin with; a connection may set them otherwise": assigned(defaults),
+            "members begin with": assigned(config.MEMBER_DEFAULTS),
+            "of the others these are taken": listed(sorted(config.TAKEN)),
+        }
+    )
+    return f"{table(('key', 'group member (driver)', 'reader (task)'), rows)}\n{others}"
+
+
+def postgres() -> str:
+    """What is taken of a connection, and what its sessions set."""
+    fixed = {key: POSTGRES[key] for key in POSTGRES if key not in ("host", "dbname")}
+    needed = {key: " or ".join(values) for key, values in session.NEEDED.items()}
+    return _settings(
+        {
+            "taken of `extra`, keys of libpq": listed(parameters.TAKEN),
+            "where the connection says nothing": assigned(fixed),
+            "each session, whatever server, database and role have": assigned(session.SETTINGS),
+            "sessions of Spark's tasks, instead": assigned(task_sessions.TASK_TIMEOUTS),
+            "where it does not hold, a session is refused": assigned(needed),
+        }
+    )
+
+
+def schema_registry() -> str:
+    """What is taken of a connection."""
+    return _settings(
+        {
+            "taken of `extra`": listed(registry.TAKEN),
+            "where the connection says nothing": assigned(registry.DEFAULTS),
+        }
+    )
+
+
+def spark() -> str:
+    """What a driver sets."""
+    fixed = spark_session.FIXED
+    defaults = {key: one for key, one in spark_session.DEFAULTS.items() if key not in fixed}
+    return _settings(
+        {
+            "where you set nothing": assigned(
+                {k: v for k, v in defaults.items() if k not in fixed}
+            ),
+            "for every master but local, too": assigned(cluster.SECURE),
+            "always": assigned(fixed),
+        }
+    )
+
+
+def _settings(rows: Mapping[str, str]) -> str:
+    return table(("when", "settings"), rows.items())
+
+
+def timeouts() -> str:
+    """How long what may take, in seconds."""
+    lock, statement, idle = (ms / 1000 for ms in transaction.TIMEOUTS_MS.values())
+    longer = transaction.timeouts_of("rewind")["statement_timeout"] / 1000
+    tidying = transaction.timeouts_of("prune")["lock_timeout"] / 1000
+    idle_for, every, probes = (
+        int(POSTGRES[f"keepalives_{name}"]) for name in ("idle", "interval", "count")
+    )
+    task = task_sessions.TASK_TIMEOUTS
+    return f"""\
+| what | how long |
+| --- | --- |
+| `lock_timeout` of a ledger transaction | {lock:g} s |
+| `statement_timeout` of a ledger transaction | {statement:g} s |
+| the same of a rewind, a drop and a migration | {longer:g} s |
+| `idle_in_transaction_session_timeout`: a stopped holder of the region lock goes | {idle:g} s |
+| connecting to Postgres | {POSTGRES["connect_timeout"]} s |
+| until a silent Postgres is noticed | {idle_for + every * probes} s |
+| a task's statement: one block of rows | `{task["statement_timeout"]}` |
+| a task's session waits for a lock | `{task["lock_timeout"]}` |
+| a task waits for its source or its transform with rows staged and not committed \
+| `{task["idle_in_transaction_session_timeout"]}` |
+| dropping old staging tables waits for a lock | {tables.DROP_WAIT_MS / 1000:g} s |
+| close prunes old checkpoints; the next close continues | {retire.TIDYING_SECONDS:g} s |
+| a step of that waits for a lock, at most | {tidying:g} s |
+| the search in one batch for rows that the target refuses | {refused.SEARCH_SECONDS:g} s |
+| a question to Kafka | {admin.SECONDS} s |
+| Kafka misses a killed driver | `kafka.session_timeout_seconds` |
+| a driver looks whether it is fenced, every | {_watch.WATCH_SECONDS:g} s |
+| a read without progress fails, and a batch that nobody works on | `no_progress_seconds` |
+"""
+
+
+PARTS = {
+    "keys": keys,
+    "types": types,
+    "columns": columns,
+    "kafka": kafka,
+    "postgres": postgres,
+    "registry": schema_registry,
+    "spark": spark,
+    "timeouts": timeouts,
+}
+"""By the name of its marks in the page."""

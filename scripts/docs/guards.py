@@ -1,21 +1,22 @@
-"""The table of guards in docs/guards.md: in which tier its tests and seeded bugs stand.
+"""What the tests' source says of guards: the tiers in docs/guards.md, the seeds in docs/testing.md.
 
-`python -m scripts.docs.guards --write` writes the tiers as the tests' marks say. Nothing is
-imported: the tests' source is read.
+Nothing is imported: the source is read.
 """
 
 import ast
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeGuard
+
+from scripts.docs.markdown_pieces import table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guards.md"
 SEEDED = ROOT / "tests" / "faults" / "test_seeded_bugs.py"
+MODELS = ROOT / "tests" / "model"
+OF_MODELS = "test_a_guard_that_is_taken_out_is_missed"
 ROW = re.compile(r"^\| G\d+ \|")
 TEST, REST = "`test`", "`test-rest`"
 
@@ -28,26 +29,39 @@ class Written:
     docstring: str
     is_long: bool
     """All of it: of a test with parameters, some may be long and some not."""
-    seeds: frozenset[str]
-    """The seeded bugs that it plants."""
+    source: ast.FunctionDef
+
+    @property
+    def seeds(self) -> set[str]:
+        """The seeded bugs that it plants."""
+        return set(re.findall(r"\bseeded\.([A-Z_]+)\b", ast.unparse(self.source)))
 
 
 @cache
 def written_in(path: Path) -> dict[str, Written]:
     """The tests of a file, by name."""
-    tree = ast.parse(path.read_text())
-    is_long = any(_is_long(node.value) for node in tree.body if _is_marks(node))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    body = ast.parse(path.read_text()).body
+    is_long = any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "pytestmark"
+        and _is_long(node.value)
+        for node in body
+    )
     return {
         node.name: Written(
             node.name,
             ast.get_docstring(node) or "",
             is_long or any(map(_is_long, node.decorator_list)),
-            frozenset(_seeds(node)),
+            node,
         )
-        for node in functions
-        if node.name.startswith("test_")
+        for node in body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
+
+
+def _is_long(mark: ast.expr) -> bool:
+    marks = mark.elts if isinstance(mark, ast.List | ast.Tuple) else [mark]
+    return any(ast.unparse(one) == "pytest.mark.long" for one in marks)
 
 
 def named(cell: str) -> list[str]:
@@ -74,7 +88,10 @@ def with_tiers(page: str) -> str:
 def _with_tiers(row: str) -> str:
     *cells, tests, _, seeds = row.strip("| ").split(" | ")
     tier = _tier(written_at(text) for text in named(tests))
-    told = ", ".join(f"`{seed}` ({_tier(_planting(seed))})" for seed in named(seeds))
+    planting = written_in(SEEDED).values()
+    told = ", ".join(
+        f"`{seed}` ({_tier(one for one in planting if seed in one.seeds)})" for seed in named(seeds)
+    )
     return f"| {' | '.join([*cells, tests, tier, told or '–'])} |"
 
 
@@ -83,27 +100,36 @@ def _tier(tests: Iterable[Written]) -> str:
     return REST if all(one.is_long for one in tests) else TEST
 
 
-def _planting(seed: str) -> Iterator[Written]:
-    return (one for one in written_in(SEEDED).values() if seed in one.seeds)
+def models_table() -> str:
+    """What each model's test takes out, and what that is found as."""
+    rows = (
+        row
+        for path in sorted(MODELS.glob("test_*.py"))
+        if (test := written_in(path).get(OF_MODELS))
+        for row in _taken_out(path.stem.removeprefix("test_"), test)
+    )
+    return table(("model", "taken out", "found as", "tier"), rows)
 
 
-def _is_marks(node: ast.stmt) -> TypeGuard[ast.Assign]:
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+def _taken_out(model: str, test: Written) -> Iterator[tuple[str, ...]]:
+    [cases] = [one for one in test.source.decorator_list if "parametrize" in ast.unparse(one)]
+    assert isinstance(cases, ast.Call)
+    ids = [ast.literal_eval(one.value) for one in cases.keywords if isinstance(one.value, ast.List)]
+    assert isinstance(cases.args[1], ast.List)
+    for place, case in enumerate(cases.args[1].elts):
+        assert isinstance(case, ast.Tuple | ast.Call)
+        guards, found, *_ = case.elts if isinstance(case, ast.Tuple) else case.args
+        tier = REST if test.is_long or "pytest.mark.long" in ast.unparse(case) else TEST
+        if ids:  # a function is taken out
+            yield model, f"`{ids[0][place]}`", "a way to it", tier
+        else:
+            told = str(ast.literal_eval(found)) or "nothing: another guard stands behind it"
+            parts = guards.elts if isinstance(guards, ast.Set | ast.Tuple) else [guards]
+            yield model, " and ".join(map(_shown, parts)), told, tier
 
 
-def _is_long(mark: ast.expr) -> bool:
-    marks = mark.elts if isinstance(mark, ast.List | ast.Tuple) else [mark]
-    return any(ast.unparse(one) == "pytest.mark.long" for one in marks)
-
-
-def _seeds(test: ast.FunctionDef) -> Iterator[str]:
-    for node in ast.walk(test):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "seeded":
-            yield from [node.attr] if node.attr.isupper() else []
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
-        PAGE.write_text(with_tiers(PAGE.read_text()))
-    else:
-        print(with_tiers(PAGE.read_text()), end="")
+def _shown(part: ast.expr) -> str:
+    """A text has one guard, or several behind commas; a name is that of a step in place of ours."""
+    if isinstance(part, ast.Constant):
+        return " and ".join(f"`{guard}`" for guard in str(part.value).split(", "))
+    return f"*{ast.unparse(part).lower().replace('_', ' ')}*"

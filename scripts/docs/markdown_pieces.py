@@ -11,21 +11,20 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
 
 
-def between(page: str, marks: tuple[str, str], made: str) -> str:
-    """The page with what is made between its two marks."""
-    before, rest = page.split(marks[0])
-    return f"{before}{marks[0]}{made}{rest[rest.index(marks[1]) :]}"
-
-
 def filled(text: str) -> str:
     """A paragraph in lines of at most 100 characters."""
     flat = " ".join(text.split())
     return textwrap.fill(flat, 100, break_long_words=False, break_on_hyphens=False)
 
 
+def listed(names: Iterable[str]) -> str:
+    """Names as code."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def assigned(settings: Mapping[str, object]) -> str:
     """Settings as a list of `key=value`."""
-    return ", ".join(f"`{key}={spelled(value)}`" for key, value in settings.items())
+    return listed(f"{key}={spelled(value)}" for key, value in settings.items())
 
 
 def spelled(value: object) -> str:

@@ -1,12 +1,11 @@
-"""Write docs/schemas from the code: `python -m scripts.docs.output_schemas --write`.
+"""The files of docs/schemas: one JSON schema for the `-o json` output of each command.
 
-One JSON schema for the `-o json` output of each command: of the dataclasses that it prints, and
-what the command adds to them; and one for the error in its place. Without --write they go to
-stdout. Pydantic makes them; here is what it can't know: how `tidemark.model.plain` writes values.
+Each is made of the dataclasses that the command prints, and of what it adds to them; one is of the
+error in its place. Pydantic makes them; here is what it can't know: how `tidemark.model.plain`
+writes values.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from inspect import cleandoc
 from pathlib import Path
@@ -247,18 +246,9 @@ def text(schema: Schema) -> str:
     return json.dumps(schema, indent=1) + "\n"
 
 
-def main() -> None:
-    """Write or print."""
-    found = schemas()
-    if "--write" not in sys.argv:
-        print(text(found))
-        return
-    FOLDER.mkdir(exist_ok=True)
+def write() -> None:
+    """All files of docs/schemas, and no others."""
     for old in FOLDER.glob("*.json"):
         old.unlink()
-    for name, schema in found.items():
+    for name, schema in schemas().items():
         (FOLDER / f"{name}.json").write_text(text(schema))
-
-
-if __name__ == "__main__":
-    main()

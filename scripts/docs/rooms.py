@@ -1,10 +1,8 @@
-"""The table of rooms in CONTRIBUTING.md: what each is for, its doors, and what it may not do.
+"""The rooms of the library, as the docstrings of their packages and the imports say.
 
-`python -m scripts.docs.rooms --write` makes it of the docstrings of the rooms' packages, from the
-ground up, as the linter's layers are. A door is a module that another room imports.
+What each is for, its doors, and what it may not do. A door is a module that another room imports.
 """
 
-import sys
 import tomllib
 from ast import get_docstring, parse
 from dataclasses import dataclass
@@ -12,12 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import grimp
-from scripts.docs.markdown_pieces import between, table
+from scripts.docs.markdown_pieces import table
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "CONTRIBUTING.md"
 PACKAGE = ROOT / "plugins" / "tidemark"
-MARKS = ("<!-- rooms:start -->\n", "<!-- rooms:end -->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +32,10 @@ class Room:
 
 
 def rooms() -> list[Room]:
-    """All rooms that are packages, from the ground up."""
-    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    names = [
-        name.strip()
-        for layer in reversed(layers["contracts"][0]["layers"])
-        for name in layer.split("|")
-    ]
+    """All rooms that are packages, from the ground up, as the linter's layers are."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    layers = reversed(project["importlinter"]["contracts"][0]["layers"])
+    names = [name.strip() for layer in layers for name in layer.split("|")]
     return [_room(name) for name in names if (PACKAGE / name / "__init__.py").exists()]
 
 
@@ -61,13 +54,14 @@ def modules_of(room: str) -> set[str]:
 def doors_of(room: str) -> set[str]:
     """The modules of a room that another room imports."""
     inside = f"tidemark.{room}"
+    importers = {
+        name: _graph().find_modules_that_directly_import(f"{inside}.{name}")
+        for name in modules_of(room)
+    }
     return {
         name
-        for name in modules_of(room)
-        if any(
-            not f"{one}.".startswith(f"{inside}.")
-            for one in _graph().find_modules_that_directly_import(f"{inside}.{name}")
-        )
+        for name, found in importers.items()
+        if any(not f"{one}.".startswith(f"{inside}.") for one in found)
     }
 
 
@@ -76,18 +70,7 @@ def _graph() -> grimp.ImportGraph:
     return grimp.build_graph("tidemark", "tidemark_local", cache_dir=None)
 
 
-def with_table(text: str) -> str:
-    """The page with the table as it is now."""
-    found = table(
-        ("room", "what it is for", "doors", "what it may not do"),
-        ((f"`{one.name}`", one.what, one.doors, one.may_not) for one in rooms()),
-    )
-    return between(text, MARKS, found)
-
-
-if __name__ == "__main__":
-    page = with_table(PAGE.read_text())
-    if "--write" in sys.argv:
-        PAGE.write_text(page)
-    else:
-        print(page)
+def rooms_table() -> str:
+    """The table of CONTRIBUTING.md."""
+    rows = ((f"`{one.name}`", one.what, one.doors, one.may_not) for one in rooms())
+    return table(("room", "what it is for", "doors", "what it may not do"), rows)

@@ -5,9 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from scripts.docs import configuration, errors, guards, model_seeds
-from scripts.docs.configuration_facts import JSON_OF_TYPES, SAMPLES
-from scripts.docs.guards import named, with_tiers, written_at, written_in
+from scripts.docs import guards
+from scripts.docs.configuration import JSON_OF_TYPES, SAMPLES
+from scripts.docs.generated import MADE
+from scripts.docs.guards import named, written_at, written_in
 from tests.faults import seeded
 from tests.faults.seeded import Seed
 from tests.support.documents import (
@@ -37,7 +38,12 @@ OF_THE_READER = {
 }  # fmt: skip
 """Files that the pages let their reader write."""
 
-WRITE = "run: make generated"
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_written_from_the_code_is_what_the_code_says(name: str) -> None:
+    """Of guards: in `test`, whoever takes one out is told by `make test`."""
+    text = (ROOT / name).read_text()
+    assert text == MADE[name](text), "run: make generated"
 
 
 @pytest.mark.parametrize("page", documents(), ids=lambda page: page.name)
@@ -89,15 +95,6 @@ def test_every_command_parses(text: str) -> None:
     assert not words or missing == [], f"{text}: {missing} missing"
 
 
-def test_the_table_of_errors_is_what_the_code_says() -> None:
-    page = errors.PAGE.read_text()
-    assert page == errors.with_table(page), WRITE
-
-
-def test_the_text_of_each_case_is_the_one_in_the_snapshot() -> None:
-    assert errors.TEXTS.read_text() == errors.texts(), WRITE
-
-
 OF_OTHERS = ("TIDEMARK_", "SPARK_", "HADOOP_", "OTEL_", "OPENLINEAGE_", "NO_COLOR")
 """Variables, not errors."""
 
@@ -116,10 +113,6 @@ def test_every_reason_of_a_dead_letter_is_described() -> None:
         for row in table_rows(ROOT / "docs" / "dead-letters.md", "reason", "the record")
     ]
     assert described == [*map(str, Reason), refused.REASON]
-
-
-def test_the_configuration_reference_is_what_the_code_says() -> None:
-    assert configuration.PAGE.read_text() == configuration.page(), WRITE
 
 
 @pytest.mark.parametrize("name", JSON_OF_TYPES)
@@ -165,17 +158,6 @@ def test_each_row_of_security_names_tests_that_exist() -> None:
     tests = re.findall(r"`(tests/\S+::\w+)`", text)
     assert len({written_at(one).name for one in tests}) > 40
     assert all((ROOT / one).is_file() for one in re.findall(r"`(tests/[^`:]+)`", text))
-
-
-def test_the_tier_of_each_guard_and_seeded_bug_is_what_the_marks_say() -> None:
-    """`test`: whoever takes the guard out is told by `make test`."""
-    page = guards.PAGE.read_text()
-    assert page == with_tiers(page), WRITE
-
-
-def test_the_seeded_bugs_of_the_models_are_what_their_tests_take_out() -> None:
-    page = model_seeds.PAGE.read_text()
-    assert page == model_seeds.with_seeds(page), WRITE
 
 
 def test_each_seeded_bug_stands_beside_exactly_one_guard_and_is_planted() -> None:

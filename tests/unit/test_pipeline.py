@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-from scripts.docs import wrong_files
 
 from tidemark.model.plan import Bounds
 from tidemark.settings.decode import Metadata
@@ -107,12 +106,6 @@ def test_a_start_may_be_a_time_with_a_zone(tmp_path: Path) -> None:
 def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
     found = load(tmp_path, changed(decode={"metadata": ["key", "headers"]}))
     assert found.decode.metadata == (Metadata.key, Metadata.headers)
-
-
-def test_what_is_told_of_each_wrong_file() -> None:
-    """B8, B9, B12, B16, B20: each fault by its key, in words of our own, all of a file at once."""
-    text = wrong_files.FILE.read_text()
-    assert text == wrong_files.as_told(text), "make generated"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,6 @@ ENTRIES = {"errors", "daemon", "testing", "otel", "migrations"}
 MOST_BY_PLACE = 4
 
 
-def test_the_table_of_rooms_is_what_their_packages_say() -> None:
-    page = rooms.PAGE.read_text()
-    assert page == rooms.with_table(page), "run: make generated"
-
-
 @pytest.mark.parametrize("room", ALL, ids=lambda room: room.name)
 def test_the_doors_of_a_room_are_what_others_import(room: Room) -> None:
     assert room.doors_named == doors_of(room.name)
