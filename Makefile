@@ -74,7 +74,8 @@ generated: $(READY) ## Write what is made from the code: configuration.md, error
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
-	@$(BIN)/python -m scripts.docs.site $(REPOSITORY)
+	@NO_MKDOCS_2_WARNING=1 REPOSITORY=$(REPOSITORY) $(BIN)/python -m mkdocs build
+	@echo .tidemark/site/html/index.html
 
 release-check: $(READY) ## Install the built packages in clean environments and try them: half an hour
 	@$(BIN)/python -m scripts.release.check

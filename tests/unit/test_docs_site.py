@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from scripts.docs import site
 from scripts.docs.reference_pages import reference_pages
-from scripts.docs.site import ROOT, copy_pages
+from scripts.docs.site import OUTSIDE, ROOT
 
 from tidemark.cli.main import COMMANDS
 from tidemark.views.metrics import metrics_of
@@ -16,26 +17,39 @@ from tidemark.views.metrics import metrics_of
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(
-    scope="module",
-    params=[False, pytest.param(True, marks=pytest.mark.long)],
-    ids=["without-python", "whole"],
-)
-def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, without what npm would fetch; Python's docstrings take most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not request.param:
-            patch.setattr(site, "reference_pages", _without_python)
-        return site.build(tmp_path_factory.mktemp("site"), None, with_scripts=False)
+def built(docs: Path, html: Path, **env: str) -> str:
+    """What mkdocs says; there is no npm, and nothing that it fetched before."""
+    settings = (ROOT / "mkdocs.yml").read_text()
+    file = html.with_suffix(".yml")
+    hook = f"hooks: [{ROOT}/scripts/docs/site.py]"
+    file.write_text(
+        re.sub(r"^hooks: .*", f"{hook}\ndocs_dir: {docs}", settings, flags=re.MULTILINE)
+    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", file, "--site-dir", html]
+    alone = {"PATH": "", "HOME": str(html.parent), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=alone | env, capture_output=True, text=True, check=False
+    )
+    return f"{done.stdout}{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, without what npm would fetch."""
+    folder = tmp_path_factory.mktemp("site") / "html"
+    told = built(ROOT / "docs", folder, REPOSITORY="https://example.com/us/tidemark")
+    assert "WARNING" not in told
+    return folder
 
 
 def test_every_page_is_there_and_can_be_searched(html: Path) -> None:
     """B11: those of docs/ and those that are made of the code."""
     names = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    names |= {name.removesuffix(".md") for name in reference_pages()} | {"index"}
+    names |= {Path(name).stem for name in (*reference_pages(), *OUTSIDE.values())}
     index = json.loads((html / "search" / "search_index.json").read_text())
     assert names <= {one["location"].partition(".html")[0] for one in index["docs"]}
     assert all((html / f"{name}.html").exists() for name in names)
+    assert (html / "run.svg").exists()
 
 
 def test_pages_load_nothing_from_elsewhere(html: Path) -> None:
@@ -48,45 +62,25 @@ def test_pages_load_nothing_from_elsewhere(html: Path) -> None:
     assert [found for text in styles for found in re.findall(r"url\(https?:[^)]+", text)] == []
 
 
+def test_links_to_files_lead_to_the_repository_if_it_is_known(html: Path) -> None:
+    """B11: else they are text, for a page can't show them."""
+    page = (html / "testing.html").read_text()
+    assert 'href="https://example.com/us/tidemark/blob/main/tests/conftest.py"' in page
+    assert 'href="first-pipeline.html"' in (html / "index.html").read_text()
+
+
 BROKEN = ["nowhere.md", "operating.md#nowhere", "#no-such-title"]
 
 
-@pytest.mark.long
-def test_a_link_that_leads_nowhere_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """B11: also one to an anchor."""
-
-    def copy(to: Path, repository: str | None) -> set[str]:
-        names = copy_pages(to, repository)
-        (to / "demo.md").write_text("# Demo\n\n" + "".join(f"[x]({one})\n" for one in BROKEN))
-        return names
-
-    monkeypatch.setattr(site, "copy_pages", copy)
-    monkeypatch.setattr(site, "reference_pages", _without_python)
-    with pytest.raises(subprocess.CalledProcessError):
-        site.build(tmp_path / "site", None, with_scripts=False)
-    told = capfd.readouterr().err
+def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    """B11: also one to an anchor; one to a file without the repository's address is text."""
+    shutil.copytree(ROOT / "docs", docs := tmp_path / "docs")
+    links = [f"[x]({one})\n" for one in (*BROKEN, "../Makefile")]
+    (docs / "demo.md").write_text("# Demo\n\n" + "".join(links))
+    told = built(docs, tmp_path / "html")
     assert [one for one in BROKEN if f"'{one}'" not in told] == []
     assert told.count("WARNING") == len(BROKEN)
-
-
-def _without_python() -> dict[str, str]:
-    return reference_pages() | {"reference-python.md": "# Python"}
-
-
-def test_links_to_files_lead_to_the_repository_if_it_is_known(tmp_path: Path) -> None:
-    """B11: else they are text, for a page can't show them."""
-    copy_pages(tmp_path, "https://example.com/us/tidemark")
-    page = (tmp_path / "testing.md").read_text()
-    assert "(https://example.com/us/tidemark/blob/main/tests/conftest.py)" in page
-    copy_pages(tmp_path, None)
-    page = (tmp_path / "testing.md").read_text()
-    assert "tests/conftest.py" in page
-    assert "](../" not in page
-    assert "](docs/" not in (tmp_path / "index.md").read_text()
-    assert (tmp_path / "run.svg").exists()
-    assert set(site.OUTSIDE.values()) <= {path.name for path in tmp_path.iterdir()}
+    assert "Aborted with" in told
 
 
 def test_the_reference_has_every_command_and_metric() -> None:
