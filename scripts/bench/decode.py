@@ -17,8 +17,8 @@ from pyarrow import json as arrow_json
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from scripts.bench.formats import in_avro, in_protobuf
 from scripts.demo.flight_data import records
-from scripts.demo.flight_formats import in_avro, in_protobuf
 
 from tidemark.decode import JsonDecoder
 from tidemark.decode._check import Check

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any
 
 import psycopg2
 import yaml
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
-from scripts.bench.stack import EXAMPLE, ROOT, Attempt, Bench, console
-from scripts.bench.usage import Usage
+from scripts.bench.formats import avro_flights
+from scripts.bench.stack import EXAMPLE, Attempt, Bench, console
+from scripts.bench.usage import ROOT
 from scripts.demo.flight_data import create_topic, replay
-from scripts.demo.flight_formats import avro_flights
 
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
@@ -28,13 +27,51 @@ from tidemark_local.watch import Watch
 
 CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""
-JARS = ROOT / "scripts" / "bench" / "spark_peer.jars"
-TRANSFORM = "jobs.flights:transform"
-TIDEMARK = "Tidemark"
+ARROW, DATAFRAME = "jobs.flights_arrow:transform", "jobs.flights:transform"
+KEYED = "scripts.demo.flight_data:of_each"
 SIZES = 50_000, 100_000, 250_000, 1_000_000
 """Records a batch, where one size is asked for."""
-KEYED = "scripts.demo.flight_data:of_each"
-TRANSFORMS = {"": None, "Arrow": "jobs.flights_arrow:transform", "DataFrame": TRANSFORM}
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way from Kafka to Postgres."""
+
+    name: str
+    """With its transform, and its records a batch if that is not as by default."""
+    attempt: Callable[[], Attempt]
+    beside: str = "Tidemark"
+    """Which of Tidemark's own its rows per second are compared with."""
+    kill: bool = False
+    """Whether it is also killed: one path of each kind."""
+
+
+def paths(bench: Bench) -> Iterator[Path]:
+    """All, in the order in which they take turns.
+
+    The first one comes twice: so far do two equal paths differ.
+    """
+    own, peers = bench.attempt, Peers(bench)
+    upsert = {"mode": "upsert", "key": ["id"]}
+    arrow, dataframe = "Tidemark, Arrow", "Tidemark, DataFrame"
+    yield Path("Tidemark", own, kill=True)
+    yield Path(arrow, partial(own, transform=ARROW), arrow)
+    yield Path(dataframe, partial(own, transform=DATAFRAME), dataframe, kill=True)
+    yield Path("Tidemark, again", own)
+    yield Path("Tidemark upsert, Arrow", partial(own, transform=KEYED, target=upsert), arrow)
+    yield Path("Tidemark Avro", peers.avro)
+    for size in SIZES:
+        yield Path(f"Tidemark, {size:,}", partial(own, size))
+    for size in SIZES:
+        consumer = partial(peers.attempt, "consumer_peer", batch=size)
+        yield Path(f"consumer by hand, {size:,}", consumer, kill=size == SIZES[0])
+    spark = partial(peers.attempt, "spark_peer")
+    yield Path("Spark write.jdbc", spark, kill=True)
+    yield Path("Spark write.jdbc, DataFrame", partial(spark, transform=True), dataframe)
+    for size in (SIZES[0], SIZES[-1]):
+        stream = partial(peers.attempt, "stream_peer", batch=size)
+        yield Path(f"foreachBatch, {size:,}", stream, kill=size == SIZES[0])
+    yield Path("bare COPY", partial(peers.attempt, "copy_peer"))
 
 
 class Peers:
@@ -42,15 +79,54 @@ class Peers:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.plain = bench.measured(bench.attempt(SIZES[-1])).table
-        """All rows of the topic, as Tidemark writes them without a transform."""
+
+    def attempt(self, script: str, *, transform: bool = False, batch: int = 0) -> Attempt:
+        """A script of this folder, into an empty logged table with the columns of Tidemark's.
+
+        Raises:
+            NotStarted: a jar cannot be fetched.
+        """
+        table, folder = f"peer_{time.time_ns()}", self.bench.folder()
+        self._make(table, self._transformed if transform else self._plain)
+        job = {
+            "bootstrap": self.bench.stack.kafka.bootstrap,
+            "topic": self.bench.topic,
+            "schema": yaml.safe_load(EXAMPLE.read_text())["decode"]["schema"],
+            "transform": transform,
+            "batch": batch,
+            "table": table,
+            "rows": self._plain,
+            "postgres": self.bench.postgres,
+            "cores": CORES,
+            "folder": str(folder / "checkpoints"),
+            "jars": jars() if script in ("spark_peer", "stream_peer") else [],
+        }
+        argv = [sys.executable, "-m", f"scripts.bench.{script}"]
+        spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
+        env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
+        return Attempt(table, argv, env, seconds=printed_seconds, folder=folder)
+
+    def _make(self, table: str, model: str) -> None:
+        names = {"model": sql.Identifier(model), "table": sql.Identifier(table)}
+        statement = "CREATE TABLE {table} (LIKE {model}); ALTER TABLE {table} DROP COLUMN batch_seq"
+        postgres = psycopg2.connect(**self.bench.postgres)
+        with closing(postgres) as connection, connection, connection.cursor() as cursor:
+            cursor.execute(sql.SQL(statement).format(**names))
 
     @cached_property
-    def transformed(self) -> str:
+    def _plain(self) -> str:
+        """All rows of the topic, as Tidemark writes them without a transform."""
+        attempt = self.bench.attempt(SIZES[-1])
+        self.bench.measured(attempt)
+        return attempt.table
+
+    @cached_property
+    def _transformed(self) -> str:
         """Rows of the first batch, through the worked example's transform."""
-        some = self.bench.attempt(100_000, TRANSFORM)
-        some.argv.append("--max-batches=1")
-        return self.bench.measured(some).table
+        attempt = self.bench.attempt(100_000, DATAFRAME)
+        attempt.argv.append("--max-batches=1")
+        self.bench.measured(attempt)
+        return attempt.table
 
     def avro(self) -> Attempt:
         """Tidemark on the same flights in Avro, with a real registry.
@@ -59,8 +135,7 @@ class Peers:
             NotStarted: the registry does not start.
         """
         decode = {"format": "avro", "registry": "tidemark_registry"}
-        topics = {"topics": [self._in_avro]}
-        return self.bench.attempt(None, None, kafka=topics, decode=decode)
+        return self.bench.attempt(kafka={"topics": [self._in_avro]}, decode=decode)
 
     @cached_property
     def _in_avro(self) -> str:
@@ -79,128 +154,17 @@ class Peers:
         replay(stack.kafka.bootstrap, topic, flights, self.bench.records // len(flights))
         return topic
 
-    def spark(self, transform: bool) -> Attempt:
-        """Spark's Kafka source and write.jdbc.
-
-        Raises:
-            NotStarted: a jar cannot be fetched.
-        """
-        return self._attempt("spark_peer", transform, {"jars": jars()})
-
-    def stream(self, batch: int) -> Attempt:
-        """Structured Streaming with foreachBatch.
-
-        Raises:
-            NotStarted: a jar cannot be fetched.
-        """
-        return self._attempt("stream_peer", False, {"jars": jars(), "batch": batch})
-
-    def consumer(self, batch: int) -> Attempt:
-        """A consumer written by hand."""
-        return self._attempt("consumer_peer", False, {"batch": batch})
-
-    def copy(self) -> Attempt:
-        """One COPY of all rows."""
-        return self._attempt("copy_peer", False, {})
-
-    def _attempt(self, script: str, transform: bool, more: dict[str, Any]) -> Attempt:
-        table, folder = f"peer_{time.time_ns()}", self.bench.folder()
-        self._make(table, self.transformed if transform else self.plain)
-        job = {
-            "bootstrap": self.bench.stack.kafka.bootstrap,
-            "topic": self.bench.topic,
-            "schema": yaml.safe_load(EXAMPLE.read_text())["decode"]["schema"],
-            "transform": transform,
-            "table": table,
-            "rows": self.plain,
-            "postgres": self.bench.postgres,
-            "cores": CORES,
-            "folder": str(folder / "checkpoints"),
-            **more,
-        }
-        argv = [sys.executable, "-m", f"scripts.bench.{script}"]
-        spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
-        env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
-        return Attempt(table=table, argv=argv, env=env, seconds=printed_seconds, folder=folder)
-
-    def _make(self, table: str, model: str) -> None:
-        """An empty logged table with the columns of Tidemark's but for `batch_seq`."""
-        names = {"model": sql.Identifier(model), "table": sql.Identifier(table)}
-        postgres = psycopg2.connect(**self.bench.postgres)
-        with closing(postgres) as connection, connection, connection.cursor() as cursor:
-            cursor.execute(sql.SQL("CREATE TABLE {table} (LIKE {model})").format(**names))
-            cursor.execute(sql.SQL("ALTER TABLE {table} DROP COLUMN batch_seq").format(**names))
-
 
 @cache
 def jars() -> list[str]:
     """What Spark's own paths need beside Spark."""
     watch = Watch(lambda part, text: console.print(f"  {part}: {text}"))
-    folder = fetched("spark-peer", named_in(JARS.read_text()), 2, watch)
+    named = named_in((ROOT / "scripts" / "bench" / "spark_peer.jars").read_text())
+    folder = fetched("spark-peer", named, 2, watch)
     own = [*folder.glob("*.jar"), *kafka_jars(watch).glob("kafka-clients-*.jar")]
     return [str(jar) for jar in own]
 
 
-def printed_seconds(usage: Usage) -> float:
+def printed_seconds(output: str) -> float:
     """What the script measured by itself."""
-    return float(json.loads(usage.output.splitlines()[-1])["seconds"])
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """One way from Kafka to Postgres."""
-
-    name: str
-    transform: str
-    batch: int | None
-    """Records; none: as the path does it by default."""
-    attempt: Callable[[], Attempt]
-    kill: bool = False
-    """Whether it is also killed: one path of each kind."""
-
-    @property
-    def is_default(self) -> bool:
-        """Whether it is what a file without settings of batches gets: others are beside it."""
-        return self.name == TIDEMARK and self.batch is None
-
-    def __str__(self) -> str:
-        """Name, transform, and records a batch."""
-        parts = [self.name]
-        parts += [self.transform] if self.transform else []
-        parts += [f"{self.batch:,}"] if self.batch else []
-        return ", ".join(parts)
-
-
-def paths(peers: Peers) -> list[Path]:
-    """All, in the order in which they take turns."""
-    return [*defaults(peers), *of_size(peers), *others(peers)]
-
-
-def defaults(peers: Peers) -> Iterator[Path]:
-    """Each transform, target and format; the first one twice: so far do two equal paths differ."""
-    own = partial(peers.bench.attempt, None)
-    for name, transform in TRANSFORMS.items():
-        kill = name in {"", "DataFrame"}
-        yield Path(TIDEMARK, name, None, partial(own, transform), kill=kill)
-    yield Path(f"{TIDEMARK}, again", "", None, partial(own, None))
-    upsert = {"mode": "upsert", "key": ["id"]}
-    yield Path(f"{TIDEMARK} upsert", "Arrow", None, partial(own, KEYED, target=upsert))
-    yield Path(f"{TIDEMARK} Avro", "", None, peers.avro)
-
-
-def of_size(peers: Peers) -> Iterator[Path]:
-    """Tidemark with batches of one size."""
-    for batch in SIZES:
-        yield Path(TIDEMARK, "", batch, partial(peers.bench.attempt, batch, None))
-
-
-def others(peers: Peers) -> Iterator[Path]:
-    """What one would write instead, and the upper limit."""
-    for batch in SIZES:
-        killed = batch == SIZES[0]
-        yield Path("consumer by hand", "", batch, partial(peers.consumer, batch), kill=killed)
-    yield Path("Spark write.jdbc", "", None, partial(peers.spark, False), kill=True)
-    yield Path("Spark write.jdbc", "DataFrame", None, partial(peers.spark, True))
-    yield Path("foreachBatch", "", SIZES[0], partial(peers.stream, SIZES[0]), kill=True)
-    yield Path("foreachBatch", "", SIZES[-1], partial(peers.stream, SIZES[-1]))
-    yield Path("bare COPY", "", None, peers.copy)
+    return float(json.loads(output.splitlines()[-1])["seconds"])

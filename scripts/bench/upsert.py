@@ -5,10 +5,7 @@ only the upserted one has a primary key.
 """
 
 import argparse
-import sys
-from itertools import product
 from statistics import median
-from typing import Any
 
 from rich.table import Table
 from scripts.bench.stack import MILLION, Bench, console, stack_of
@@ -18,46 +15,28 @@ KEYS = {
     "100,000": "scripts.demo.flight_data:of_100_000",
     "1,000,000": "scripts.demo.flight_data:of_1_000_000",
 }
-MODES: dict[str, dict[str, Any]] = {"append": {}, "upsert": {"mode": "upsert", "key": ["id"]}}
 
 
-def speed(bench: Bench, keys: str, mode: str) -> float:
-    """Rows a second of one run; fewer arrive than there are records."""
-    attempt = bench.attempt(BATCH, KEYS[keys], target=MODES[mode])
-    bench.settle()
-    try:
-        return bench.records / bench.measured(attempt).work
-    finally:
-        bench.erase(attempt)
-
-
-def measured(bench: Bench, repeat: int) -> Table:
-    """Rows a second of runs in turns."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for _, keys, mode in product(range(repeat), KEYS, MODES):
-        found.setdefault((keys, mode), []).append(speed(bench, keys, mode))
-        console.print(f"  {mode}, {keys} keys: {found[keys, mode][-1]:,.0f} rows/s")
-    table = Table("keys", title=f"{bench.records:,} records, {BATCH:,} a batch, rows a second")
-    for name in ("append", "upsert", "upsert ÷ append"):
-        table.add_column(name, justify="right")
+def ratios(bench: Bench, repeat: int) -> Table:
+    """Rows a second of runs in turns; fewer rows arrive than there are records."""
+    append: dict[str, list[float]] = {keys: [] for keys in KEYS}
+    upsert: dict[str, list[float]] = {keys: [] for keys in KEYS}
+    for _ in range(repeat):
+        for keys, transform in KEYS.items():
+            for found, target in ((append, {}), (upsert, {"mode": "upsert", "key": ["id"]})):
+                run = bench.taken(bench.attempt(BATCH, transform, target=target), of_all=False)
+                found[keys].append(bench.records / run.work)
+                console.print(f"  {target or 'append'}, {keys} keys: {found[keys][-1]:,.0f} rows/s")
+    table = Table("keys", "append", "upsert", "upsert ÷ append", title="rows a second")
     for keys in KEYS:
-        append, upsert = (median(found[keys, mode]) for mode in MODES)
-        table.add_row(keys, f"{append:,.0f}", f"{upsert:,.0f}", f"{upsert / append:.2f}")
+        one, other = median(append[keys]), median(upsert[keys])
+        table.add_row(keys, f"{one:,.0f}", f"{other:,.0f}", f"{other / one:.2f}")
     return table
 
 
-def main() -> int:
-    """Measure, print, and stop what was started."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    with stack_of("upsert") as stack:
-        console.print(measured(Bench(stack, MILLION), options.repeat))
-    return 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    with stack_of() as stack:
+        console.print(ratios(Bench(stack, MILLION), options.repeat))

@@ -25,7 +25,8 @@ def built(docs: Path, html: Path, **env: str) -> str:
     file.write_text(
         re.sub(r"^hooks: .*", f"{hook}\ndocs_dir: {docs}", settings, flags=re.MULTILINE)
     )
-    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", file, "--site-dir", html]
+    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", str(file)]
+    command += ["--site-dir", str(html)]
     alone = {"PATH": "", "HOME": str(html.parent), "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
         command, cwd=ROOT, env=alone | env, capture_output=True, text=True, check=False

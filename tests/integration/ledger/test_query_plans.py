@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from scripts.bench.ledger_region import TOPIC, fill
+from scripts.bench.ledger import TOPIC, fill
 from sqlalchemy import Engine
 from tests.support.databases import database_of
 

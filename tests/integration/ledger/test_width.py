@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts.bench.ledger import of_width
-from scripts.bench.ledger_tables import Steps, slopes, touched
+from scripts.bench.ledger import Steps, of_width, slopes, touched
 from sqlalchemy import Engine
 from tests.support.databases import database_of
 from tests.support.sharing import worker
