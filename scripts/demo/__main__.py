@@ -6,15 +6,14 @@ Starts the local stack; what it started goes on running.
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without -m
 
-from scripts.demo import flights
-from scripts.demo.example import tell
+from scripts.demo.example import ROOT, tell
+from scripts.demo.flights import Flights
 from scripts.demo.orders_cdc import OrdersCdc
 from scripts.demo.payments_avro import PaymentsAvro
 from scripts.demo.steps import console
@@ -22,13 +21,8 @@ from scripts.demo.steps import console
 from tidemark.errors import TidemarkError
 from tidemark_local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".tidemark"
-EXAMPLES: dict[str, Callable[[LocalStack], bool]] = {
-    "flights": flights.tell,
-    "orders_cdc": lambda stack: tell(stack, OrdersCdc()),
-    "payments_avro": lambda stack: tell(stack, PaymentsAvro()),
-}
+EXAMPLES = {one.name: one for one in (Flights, OrdersCdc, PaymentsAvro)}
 
 
 def main() -> int:
@@ -38,7 +32,7 @@ def main() -> int:
     parser.add_argument("example", nargs="?", default="flights", choices=EXAMPLES)
     chosen = parser.parse_args()
     stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    return 0 if EXAMPLES[chosen.example](stack) else 1
+    return 0 if tell(stack, EXAMPLES[chosen.example]()) else 1
 
 
 if __name__ == "__main__":
@@ -50,8 +44,6 @@ if __name__ == "__main__":
         sys.exit(130)
     except (TidemarkError, RuntimeError, TimeoutError, OSError, psycopg2.Error) as error:
         console.print(f"[red]failed:[/] {error}", soft_wrap=True)
-        console.print(
-            f"{STATE.name}/logs says more; make demo begins again, make down stops what runs",
-            soft_wrap=True,
-        )
+        more = f"{STATE.name}/logs says more; make demo begins again, make down stops what runs"
+        console.print(more, soft_wrap=True)
         sys.exit(1)

@@ -1,21 +1,15 @@
-"""dags/orders_cdc.yaml: a shop's orders from Debezium's topic, and what must become of them.
-
-The shop is made up: its orders, and their changes as Debezium writes them.
-"""
+"""dags/orders_cdc.yaml: a shop's orders from Debezium's topic, and what must become of them."""
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
 
-from rich.table import Table
-from scripts.demo.example import Place
+from scripts.demo.example import Example, Place
 from scripts.demo.flight_data import create_topic, replay
-from scripts.demo.proof import committed
 
 CHANGES = 100_000
 ORDERS = "SELECT order_id, customer, status, amount, updated_at FROM public.orders"
@@ -31,17 +25,23 @@ ORDER BY kafka_offset
 """
 NEXT = {"new": "paid", "paid": "shipped", "shipped": "delivered"}
 CUSTOMERS = ("Ada", "Grace", "Edsger", "Barbara", "Leslie", "Radia")
+Order = dict[str, Any]
 Event = tuple[int, bytes]
 """An order's id and the event's value."""
 
 
-class OrdersCdc:
+class OrdersCdc(Example):
     """One topic into a table that equals the shop's, and into the history of its orders."""
 
     name = "orders_cdc"
     topic = "shop.public.orders"
     services = ("kafka", "postgres", "airflow")
     waves = ("a day of the shop's orders", "the next day")
+    shows = (
+        "the history of one order: public.order_history",
+        ONE_ORDER,
+        ("order", "customer", "status", "amount", "deleted", "updated", "batch"),
+    )
 
     def __init__(self, changes: int = CHANGES) -> None:
         self._changes = changes
@@ -49,7 +49,7 @@ class OrdersCdc:
     def produce(self, place: Place, wave: int) -> int:
         """All changes of an order go to one partition, as Debezium does it."""
         create_topic(place.kafka, self.topic)
-        events = Shop(wave + 1).changes(self._changes)
+        events = changes(wave + 1, self._changes)
         keyed = [(json.dumps({"order_id": one}).encode(), value) for one, value in events]
         return replay(place.kafka, self.topic, keyed)
 
@@ -57,7 +57,7 @@ class OrdersCdc:
         """Each order's last change is its row, or it has none; each change is in the history."""
         newest: dict[int, tuple[Any, ...]] = {}
         changes: Counter[tuple[Any, ...]] = Counter()
-        for message in committed(place.kafka, self.topic):
+        for message in place.committed(self.topic):
             found = json.loads(message.value())
             row = found["after"] or found["before"]
             changes[message.partition(), message.offset(), row["order_id"], row["status"],
@@ -72,15 +72,6 @@ class OrdersCdc:
             "changes doubled or foreign": (history - changes).total(),
         }
 
-    def shown(self, place: Place) -> Table:
-        """The history of one order."""
-        table = Table(title="the history of one order: public.order_history")
-        for name in ("order", "customer", "status", "amount", "deleted", "updated", "batch"):
-            table.add_column(name)
-        for row in place.rows(ONE_ORDER):
-            table.add_row(*map(str, row))
-        return table
-
 
 def _row(after: dict[str, str] | None) -> tuple[Any, ...]:
     """The order's row; empty if it has none."""
@@ -90,74 +81,37 @@ def _row(after: dict[str, str] | None) -> tuple[Any, ...]:
     return after["order_id"], after["customer"], after["status"], Decimal(after["amount"]), updated
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A row of the shop's table."""
+def changes(seed: int, count: int) -> Iterator[Event]:
+    """Changes of a shop's orders, in the order in which they happened, as Debezium writes them.
 
-    order_id: int
-    customer: str
-    status: str
-    amount: str
-    updated_at: str
-
-
-class Shop:
-    """Orders come, go on and are cancelled: a cancelled one is deleted from the table."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)  # noqa: S311
-        self._now = datetime(2026, 1, 1, tzinfo=UTC)
-        self._open: list[Order] = []
-        self._next_id = seed * 1_000_000
-
-    def changes(self, count: int) -> Iterator[Event]:
-        """So many changes, in the order in which they happened."""
-        for _ in range(count):
-            self._now += timedelta(seconds=7)
-            chance = self._random.random()
-            if not self._open or chance < 0.3:
-                yield self._created()
-            elif chance < 0.35:
-                yield self._cancelled()
-            else:
-                yield self._gone_on()
-
-    def _created(self) -> Event:
-        self._next_id += 1
-        amount = Decimal(self._random.randrange(500, 50_000)) / 100
-        customer = self._random.choice(CUSTOMERS)
-        order = Order(
-            order_id=self._next_id,
-            customer=customer,
-            status="new",
-            amount=f"{amount:.2f}",
-            updated_at=self._now.isoformat(),
-        )
-        self._open.append(order)
-        return event("c", None, order)
-
-    def _cancelled(self) -> Event:
-        return event("d", self._open.pop(self._random.randrange(len(self._open))), None)
-
-    def _gone_on(self) -> Event:
-        at = self._random.randrange(len(self._open))
-        before = self._open[at]
-        after = replace(before, status=NEXT[before.status], updated_at=self._now.isoformat())
-        if after.status in NEXT:
-            self._open[at] = after
-        else:
-            self._open.pop(at)
-        return event("u", before, after)
-
-
-def event(op: str, before: Order | None, after: Order | None) -> Event:
-    """As Debezium writes it, without a schema beside it."""
-    row = after or before
-    assert row is not None
-    shape = {
-        "before": asdict(before) if before else None,
-        "after": asdict(after) if after else None,
-        "source": {"connector": "postgresql", "schema": "public", "table": "orders"},
-        "op": op,
-    }
-    return row.order_id, json.dumps(shape).encode()
+    Orders come and go on; one that is cancelled is deleted from the table.
+    """
+    random, now = Random(seed), datetime(2026, 1, 1, tzinfo=UTC)  # noqa: S311
+    open_orders: list[Order] = []
+    for number in range(count):
+        now += timedelta(seconds=7)
+        chance = random.random()
+        before: Order | None = None
+        after: Order | None = None
+        if open_orders and chance > 0.3:
+            before = open_orders.pop(random.randrange(len(open_orders)))
+        if before is None:
+            after = {
+                "order_id": seed * 1_000_000 + number,
+                "customer": random.choice(CUSTOMERS),
+                "status": "new",
+                "amount": f"{Decimal(random.randrange(500, 50_000)) / 100:.2f}",
+                "updated_at": now.isoformat(),
+            }
+        elif chance > 0.35:
+            after = before | {"status": NEXT[before["status"]], "updated_at": now.isoformat()}
+        if after and after["status"] in NEXT:
+            open_orders.append(after)
+        event = {
+            "before": before,
+            "after": after,
+            "source": {"connector": "postgresql", "schema": "public", "table": "orders"},
+            "op": "u" if before and after else "d" if before else "c",
+        }
+        order: Order = after or before or {}
+        yield order["order_id"], json.dumps(event).encode()

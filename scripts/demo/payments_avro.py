@@ -10,10 +10,8 @@ from typing import Any
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from rich.table import Table
-from scripts.demo.example import Place
+from scripts.demo.example import Example, Place
 from scripts.demo.flight_data import create_topic, replay
-from scripts.demo.proof import committed
 
 PAYMENTS = 60_000
 BROKEN = b"\0\0\0\0\0 paid"
@@ -46,13 +44,18 @@ GROUP BY method ORDER BY method NULLS FIRST
 DEAD_LETTERS = "SELECT count(*) FROM tidemark.dead_letters WHERE region = 'payments_avro'"
 
 
-class PaymentsAvro:
+class PaymentsAvro(Example):
     """Avro from a registry; from the second day on payments say how they were made."""
 
     name = "payments_avro"
     topic = "payments"
     services = ("kafka", "registry", "postgres", "airflow")
     waves = ("a day of payments", "the next day, with another schema")
+    shows = (
+        "public.payments by method; null before the schema had it",
+        BY_METHOD,
+        ("method", "payments", "smallest", "largest", "first day"),
+    )
 
     def __init__(self, payments: int = PAYMENTS) -> None:
         self._payments = payments
@@ -86,7 +89,7 @@ class PaymentsAvro:
         context = SerializationContext(self.topic, MessageField.VALUE)
         sent: Counter[tuple[Any, ...]] = Counter()
         broken = 0
-        for message in committed(place.kafka, self.topic):
+        for message in place.committed(self.topic):
             if message.value() == BROKEN:
                 broken += 1
                 continue
@@ -94,15 +97,6 @@ class PaymentsAvro:
             names = ("payment_id", "account", "amount", "paid_at", "method")
             sent[tuple(found.get(name) for name in names)] += 1
         return sent, broken
-
-    def shown(self, place: Place) -> Table:
-        """Payments by method: those of the first day had none."""
-        table = Table(title="public.payments by method; null before the schema had it")
-        for name in ("method", "payments", "smallest", "largest", "first day"):
-            table.add_column(name)
-        for row in place.rows(BY_METHOD):
-            table.add_row(*map(str, row))
-        return table
 
 
 def payments(day: int, count: int) -> Iterator[dict[str, Any]]:
