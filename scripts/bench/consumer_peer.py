@@ -18,6 +18,7 @@ import psycopg2
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from psycopg2 import sql
 
+JOB: dict[str, Any] = json.loads(os.environ.get("PEER_JOB", "{}"))
 TYPES: dict[str, type] = {"int": int, "string": str, "timestamp": str}
 """Postgres reads a timestamp from its text."""
 ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -25,54 +26,33 @@ CONSUME = 10_000
 OFFSETS = """
 CREATE TABLE IF NOT EXISTS {} (kafka_partition int PRIMARY KEY, next_offset bigint NOT NULL)
 """
+BEGIN = "INSERT INTO {} SELECT unnest(%s), 0 ON CONFLICT DO NOTHING"
+NEXT = "SELECT * FROM {} WHERE kafka_partition = ANY (%s)"
+MOVE = "UPDATE {} SET next_offset = %s WHERE kafka_partition = %s AND next_offset = %s"
 
 
-def main() -> int:
-    """Copy what the topic holds into the table; print the seconds of work."""
-    job = json.loads(os.environ["PEER_JOB"])
-    with closing(psycopg2.connect(**job["postgres"])) as connection, connection:
-        connection.cursor().execute(sql.SQL(OFFSETS).format(offsets_of(job)))
-    started = time.monotonic()
-    fork = get_context("fork")
-    shares = [fork.Process(target=drain, args=(job, share)) for share in range(job["cores"])]
-    for process in shares:
-        process.start()
-    for process in shares:
-        process.join()
-    print(json.dumps({"seconds": time.monotonic() - started}))
-    return max(abs(process.exitcode or 0) for process in shares)
-
-
-def drain(job: dict[str, Any], share: int) -> None:
+def drain(share: int) -> None:
     """All of this share's partitions, from the offsets that Postgres has to their ends."""
     consumer = Consumer(
         {
-            "bootstrap.servers": job["bootstrap"],
-            "group.id": job["table"],
+            "bootstrap.servers": JOB["bootstrap"],
+            "group.id": JOB["table"],
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
         }
     )
-    known = consumer.list_topics(job["topic"], timeout=20).topics[job["topic"]].partitions
-    own = [partition for partition in sorted(known) if partition % job["cores"] == share]
-    with closing(consumer), closing(psycopg2.connect(**job["postgres"])) as connection:
-        offsets = next_offsets(connection, job, own)
-        consumer.assign([TopicPartition(job["topic"], p, offset) for p, offset in offsets.items()])
-        for messages in batches(consumer, job["batch"] // job["cores"], len(own)):
-            publish(connection, job, messages, offsets)
-
-
-def next_offsets(connection: Any, job: dict[str, Any], own: list[int]) -> dict[int, int]:
-    """Where to read on, by partition; 0 where nothing was published yet."""
-    table = offsets_of(job)
-    with connection, connection.cursor() as cursor:
-        new = sql.SQL("INSERT INTO {} SELECT unnest(%s), 0 ON CONFLICT DO NOTHING").format(table)
-        cursor.execute(new, [own])
-        mine = sql.SQL("SELECT * FROM {} WHERE kafka_partition = ANY (%s)").format(table)
-        cursor.execute(mine, [own])
-        return dict(cursor.fetchall())
+    known = consumer.list_topics(JOB["topic"], timeout=20).topics[JOB["topic"]].partitions
+    own = [partition for partition in sorted(known) if partition % JOB["cores"] == share]
+    with closing(consumer), closing(psycopg2.connect(**JOB["postgres"])) as connection:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(of_offsets(BEGIN), [own])
+            cursor.execute(of_offsets(NEXT), [own])
+            offsets = dict(cursor.fetchall())
+        consumer.assign([TopicPartition(JOB["topic"], p, offset) for p, offset in offsets.items()])
+        for messages in batches(consumer, JOB["batch"] // JOB["cores"], len(own)):
+            publish(connection, messages, offsets)
 
 
 def batches(consumer: Consumer, size: int, partitions: int) -> Iterator[list[Message]]:
@@ -92,33 +72,28 @@ def batches(consumer: Consumer, size: int, partitions: int) -> Iterator[list[Mes
             yield batch
 
 
-def publish(
-    connection: Any, job: dict[str, Any], messages: list[Message], offsets: dict[int, int]
-) -> None:
+def publish(connection: Any, messages: list[Message], offsets: dict[int, int]) -> None:
     """Rows and next offsets, or neither.
 
     Raises:
         RuntimeError: another process has published these partitions meanwhile.
     """
     after = {message.partition(): message.offset() + 1 for message in messages}
-    names = [*job["schema"], "kafka_topic", "kafka_partition", "kafka_offset"]
+    names = [*JOB["schema"], "kafka_topic", "kafka_partition", "kafka_offset"]
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    copy = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(job["table"]), columns)
-    move = sql.SQL(
-        "UPDATE {} SET next_offset = %s WHERE kafka_partition = %s AND next_offset = %s"
-    ).format(offsets_of(job))
+    copy = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(JOB["table"]), columns)
     with connection, connection.cursor() as cursor:
-        cursor.copy_expert(copy, lines(job, messages), size=1 << 20)
+        cursor.copy_expert(copy, lines(messages), size=1 << 20)
         for partition, offset in after.items():
-            cursor.execute(move, [offset, partition, offsets[partition]])
+            cursor.execute(of_offsets(MOVE), [offset, partition, offsets[partition]])
             if cursor.rowcount != 1:
                 raise RuntimeError(f"partition {partition} is not at {offsets[partition]} any more")
     offsets |= after
 
 
-def lines(job: dict[str, Any], messages: list[Message]) -> io.StringIO:
+def lines(messages: list[Message]) -> io.StringIO:
     """The rows in the text format of COPY."""
-    fields = [(name, TYPES[kind] | None, None) for name, kind in job["schema"].items()]
+    fields = [(name, TYPES[kind] | None, None) for name, kind in JOB["schema"].items()]
     decode = msgspec.json.Decoder(msgspec.defstruct("Record", fields)).decode
     values = msgspec.structs.astuple
     text = io.StringIO()
@@ -136,10 +111,20 @@ def column(value: str | int | None) -> str:
     return value.translate(ESCAPES) if isinstance(value, str) else str(value)
 
 
-def offsets_of(job: dict[str, Any]) -> sql.Identifier:
-    """The table of the next offsets."""
-    return sql.Identifier(f"{job['table']}_offsets")
+def of_offsets(statement: str) -> sql.Composed:
+    """Of the table of the next offsets."""
+    return sql.SQL(statement).format(sql.Identifier(f"{JOB['table']}_offsets"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with closing(psycopg2.connect(**JOB["postgres"])) as connection, connection:
+        connection.cursor().execute(of_offsets(OFFSETS))
+    started = time.monotonic()
+    fork = get_context("fork")
+    shares = [fork.Process(target=drain, args=(share,)) for share in range(JOB["cores"])]
+    for process in shares:
+        process.start()
+    for process in shares:
+        process.join()
+    print(json.dumps({"seconds": time.monotonic() - started}))
+    sys.exit(max(abs(process.exitcode or 0) for process in shares))

@@ -9,9 +9,7 @@ from contextlib import closing
 import psycopg2
 from psycopg2 import sql
 
-
-def main() -> None:
-    """Copy the rows of one table into another; print the seconds of the way in."""
+if __name__ == "__main__":
     job = json.loads(os.environ["PEER_JOB"])
     target, model = sql.Identifier(job["table"]), sql.Identifier(job["rows"])
     rows = io.BytesIO()
@@ -27,7 +25,3 @@ def main() -> None:
         cursor.copy_expert(into, rows, size=1 << 20)
         connection.commit()
     print(json.dumps({"seconds": time.monotonic() - started}))
-
-
-if __name__ == "__main__":
-    main()

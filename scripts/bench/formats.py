@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from io import BytesIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import fastavro
 import pyarrow as pa
@@ -22,24 +23,11 @@ from tidemark.decode._protobuf import DescribedMessage, Messages, ProtobufDecode
 from tidemark.decode._protobuf_schema import message_of_set
 from tidemark.decode.registry import Written
 
-NUMBER = 1
-"""The id of the schema."""
 AVRO = {pa.int32(): "int", pa.string(): "string"}
 PROTOBUF = {
     pa.int32(): FieldDescriptorProto.TYPE_INT32,
     pa.string(): FieldDescriptorProto.TYPE_STRING,
 }
-
-
-class Known:
-    """A registry that knows one schema."""
-
-    def __init__(self, text: str) -> None:
-        self._written = Written("AVRO", text)
-
-    def schema(self, _: object) -> Written:
-        """Whatever is asked."""
-        return self._written
 
 
 def avro_flights(flights: Iterable[bytes], schema: pa.Schema) -> tuple[str, list[bytes]]:
@@ -53,38 +41,37 @@ def avro_flights(flights: Iterable[bytes], schema: pa.Schema) -> tuple[str, list
     parsed = fastavro.parse_schema(written)
     values = []
     for flight in flights:
-        out = BytesIO()
-        fastavro.schemaless_writer(out, parsed, _read(flight))
+        fastavro.schemaless_writer(out := BytesIO(), parsed, _read(flight))
         values.append(out.getvalue())
     return json.dumps(written), values
 
 
 def in_avro(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
-    """The decoder and the values."""
+    """The decoder, with a registry that knows one schema, and the values."""
     text, data = avro_flights(flights, schema)
-    known: Any = Known(text)
-    return AvroDecoder(schema, known), [b"\0" + NUMBER.to_bytes(4) + one for one in data]
+    registry = SimpleNamespace(schema=lambda _: Written("AVRO", text))
+    return AvroDecoder(schema, cast(Any, registry)), [b"\0\0\0\0\1" + one for one in data]
 
 
 def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
     """The decoder and the values."""
     message = DescriptorProto(name="Flight")
     for number, one in enumerate(schema, 1):
-        kind = PROTOBUF.get(one.type, FieldDescriptorProto.TYPE_MESSAGE)
-        field = message.field.add(name=one.name, number=number, type=kind, label=1)
-        if kind == FieldDescriptorProto.TYPE_MESSAGE:
-            field.type_name = ".google.protobuf.Timestamp"
-        else:
-            field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+        field = message.field.add(name=one.name, number=number, label=1)
+        if one.type in PROTOBUF:
+            field.type, field.proto3_optional = PROTOBUF[one.type], True
+            field.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{one.name}")
+        else:
+            field.type = FieldDescriptorProto.TYPE_MESSAGE
+            field.type_name = ".google.protobuf.Timestamp"
     file = FileDescriptorProto(name="flight.proto", syntax="proto3", message_type=[message])
     file.dependency.append("google/protobuf/timestamp.proto")
     descriptors = FileDescriptorSet(file=[file]).SerializeToString()
-    kind_of: Any = message_of_set(descriptors, "Flight")
-    values: list[bytes | None] = [kind_of(**_read(one)).SerializeToString() for one in flights]
-    return ProtobufDecoder(
-        schema, DescribedMessage(descriptors, "Flight", partial(Messages, schema=schema))
-    ), values
+    kind: Any = message_of_set(descriptors, "Flight")
+    described = DescribedMessage(descriptors, "Flight", partial(Messages, schema=schema))
+    values: list[bytes | None] = [kind(**_read(one)).SerializeToString() for one in flights]
+    return ProtobufDecoder(schema, described), values
 
 
 def _read(flight: bytes) -> dict[str, Any]:

@@ -9,19 +9,6 @@ from jobs.flights import transform
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-SOURCE = {"kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
-
-
-def main() -> None:
-    """Copy the topic into the table; print the seconds of work, Spark's start excluded."""
-    job = json.loads(os.environ["PEER_JOB"])
-    spark = session(job)
-    started = time.monotonic()
-    records = spark.read.format("kafka").options(**source(job)).option("endingOffsets", "latest")
-    insert(rows(records.load(), job), job, job["table"], "append")
-    print(json.dumps({"seconds": time.monotonic() - started}))
-    spark.stop()
-
 
 def session(job: dict[str, Any]) -> SparkSession:
     """A local session with the artifacts that the path needs."""
@@ -37,7 +24,12 @@ def session(job: dict[str, Any]) -> SparkSession:
 
 def source(job: dict[str, Any]) -> dict[str, str]:
     """The options of Kafka's source."""
-    return {**SOURCE, "kafka.bootstrap.servers": job["bootstrap"], "subscribe": job["topic"]}
+    return {
+        "kafka.bootstrap.servers": job["bootstrap"],
+        "kafka.isolation.level": "read_committed",
+        "subscribe": job["topic"],
+        "startingOffsets": "earliest",
+    }
 
 
 def rows(records: DataFrame, job: dict[str, Any]) -> DataFrame:
@@ -59,13 +51,17 @@ def insert(frame: DataFrame, job: dict[str, Any], table: str, mode: str) -> None
     (
         frame.write.format("jdbc")
         .options(url=url, user=p["user"], password=p["password"], dbtable=table)
-        .option("driver", "org.postgresql.Driver")
-        .option("batchsize", 10_000)
-        .option("truncate", "true")
+        .options(driver="org.postgresql.Driver", batchsize=10_000, truncate=True)
         .mode(mode)
         .save()
     )
 
 
 if __name__ == "__main__":
-    main()
+    job = json.loads(os.environ["PEER_JOB"])
+    spark = session(job)
+    started = time.monotonic()
+    records = spark.read.format("kafka").options(**source(job)).option("endingOffsets", "latest")
+    insert(rows(records.load(), job), job, job["table"], "append")
+    print(json.dumps({"seconds": time.monotonic() - started}))
+    spark.stop()

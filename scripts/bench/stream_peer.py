@@ -20,10 +20,29 @@ TABLES = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (LIKE {table});
 CREATE TABLE IF NOT EXISTS {batches} (batch_id bigint PRIMARY KEY);
 """
+KNOWN = "INSERT INTO {batches} VALUES (%s) ON CONFLICT DO NOTHING"
+MOVE = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}"
 
 
-def main() -> None:
-    """Copy what the topic holds into the table; print the seconds of work."""
+def write(job: dict[str, Any], frame: DataFrame, batch_id: int) -> None:
+    """Stage the batch, then publish it with its id, unless a try before did."""
+    insert(frame, job, f"{job['table']}_staging", "overwrite")
+    postgres, table = psycopg2.connect(**job["postgres"]), job["table"]
+    with closing(postgres) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(statement(KNOWN, table), [batch_id])
+        if cursor.rowcount:
+            columns = sql.SQL(", ").join(map(sql.Identifier, frame.columns))
+            cursor.execute(statement(MOVE, table, columns=columns))
+
+
+def statement(text: str, table: str, **parts: sql.Composable) -> sql.Composed:
+    """With the names of the target's tables."""
+    ends = {"table": "", "staging": "_staging", "batches": "_batches"}
+    names = {name: sql.Identifier(table + end) for name, end in ends.items()}
+    return sql.SQL(text).format(**names, **parts)
+
+
+if __name__ == "__main__":
     job = json.loads(os.environ["PEER_JOB"])
     with closing(psycopg2.connect(**job["postgres"])) as connection, connection:
         connection.cursor().execute(statement(TABLES, job["table"]))
@@ -40,33 +59,3 @@ def main() -> None:
     query.awaitTermination()
     print(json.dumps({"seconds": time.monotonic() - started}))
     spark.stop()
-
-
-def write(job: dict[str, Any], frame: DataFrame, batch_id: int) -> None:
-    """Stage the batch, then publish it with its id, unless a try before did."""
-    insert(frame, job, f"{job['table']}_staging", "overwrite")
-    columns = sql.SQL(", ").join(map(sql.Identifier, frame.columns))
-    with (
-        closing(psycopg2.connect(**job["postgres"])) as connection,
-        connection,
-        connection.cursor() as cursor,
-    ):
-        known = "INSERT INTO {batches} VALUES (%s) ON CONFLICT DO NOTHING"
-        cursor.execute(statement(known, job["table"]), [batch_id])
-        if cursor.rowcount:
-            move = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}"
-            cursor.execute(statement(move, job["table"], columns=columns))
-
-
-def statement(text: str, table: str, **parts: sql.Composable) -> sql.Composed:
-    """With the names of the target's tables."""
-    names = {
-        "table": sql.Identifier(table),
-        "staging": sql.Identifier(f"{table}_staging"),
-        "batches": sql.Identifier(f"{table}_batches"),
-    }
-    return sql.SQL(text).format(**names, **parts)
-
-
-if __name__ == "__main__":
-    main()
