@@ -11,17 +11,15 @@ from textwrap import dedent
 from typing import Any
 
 import yaml
-from scripts.docs.markdown_pieces import assigned, filled, listed, spelled, table
+from scripts.docs.markdown_pieces import assigned, listed, spelled, table
 
 from tidemark.decode import registry
-from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
-from tidemark.model import membership, table_name
+from tidemark.model import membership
 from tidemark.postgres import parameters, session, transaction
 from tidemark.runs import _watch, retire
-from tidemark.settings import connections, field_types, fields
+from tidemark.settings import connections, fields
 from tidemark.settings.decode import Metadata
-from tidemark.settings.errors import ALLOWED
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import Strict
 from tidemark.spark import _postgres as task_sessions
@@ -29,35 +27,6 @@ from tidemark.spark import cluster
 from tidemark.spark import session as spark_session
 from tidemark.spark.records import row_schema
 from tidemark.staging import refused, tables
-from tidemark.staging.columns import columns_of
-
-JSON_OF_TYPES: dict[str, tuple[str, str]] = {
-    "boolean": ("true", "`true` or `false`"),
-    "smallint": ("-32768", "a whole number of 16 bits"),
-    "int": ("2147483647", "a whole number of 32 bits"),
-    "bigint": ("9223372036854775807", "a whole number of 64 bits"),
-    "float": ("0.5", "a number within the range of 32 bits"),
-    "double": ("1e300", "a number"),
-    "decimal(p,s)": ('"12.34"', "a number, or the same as text, which keeps every digit"),
-    "string": ('"text"', "text without U+0000, which Postgres can't store"),
-    "binary": ('"AAEC"', "base64"),
-    "date": ('"2024-02-29"', "`YYYY-MM-DD`, years 1 to 9999"),
-    "timestamp": (
-        '"2024-02-29T12:30:00.123456Z"',
-        "a date, or date and time of up to microseconds, `t` and `z` also in lower case;"
-        " UTC unless it has an offset; no leap second (`:60`)",
-    ),
-    "array<type>": ("[1, null]", "an array"),
-    "struct<name:type,...>": ('{"a": 1}', "an object"),
-}
-"""Type as the pipeline file spells it: a JSON value that it reads, and what it reads in words."""
-
-SAMPLES = {
-    "decimal(p,s)": "decimal(10,2)",
-    "array<type>": "array<int>",
-    "struct<name:type,...>": "struct<a:int>",
-}
-"""A concrete type where the name has a parameter."""
 
 POSTGRES = parameters.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
 
@@ -176,23 +145,6 @@ def _plain(field: Mapping[str, Any]) -> str:
     return names.get(field.get("format", field["type"]), "text")
 
 
-def types() -> str:
-    """The types of fields."""
-    rows = []
-    for name in ALLOWED.split(", "):
-        example, words = JSON_OF_TYPES[name]
-        [column] = columns_of(fields.arrow_schema({"f": SAMPLES.get(name, name)}))
-        stored = column.postgres_type.replace("10,2", "p,s").replace("integer[]", "type[]")
-        rows.append((f"`{name}`", words, f"`{example}`", f"`{stored}`"))
-    limits = filled(
-        f"""An array of structs, like every other nesting that Postgres has no type for, becomes
-        `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
-        {table_name.NAME_BYTES} bytes and do not begin with `{field_types.RESERVED_PREFIX}`."""
-    )
-    head = ("type", "JSON that it reads", "for example", "column in Postgres")
-    return f"{table(head, rows)}\n{limits}\n"
-
-
 def columns() -> str:
     """What a transform is given besides the declared fields."""
     names = {f"kafka_{name}": name for name in Metadata}
@@ -309,7 +261,6 @@ def timeouts() -> str:
 
 PARTS = {
     "keys": keys,
-    "types": types,
     "columns": columns,
     "kafka": kafka,
     "postgres": postgres,

@@ -15,31 +15,19 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
-from tidemark.admin.dead_letters import PurgeReport
-from tidemark.admin.drop import DropReport
-from tidemark.admin.importing import ImportReport
-from tidemark.admin.mirror import MirrorReport
-from tidemark.admin.replay_report import ReplayReport
-from tidemark.admin.reset import ResetReport
-from tidemark.admin.withhold import WithholdReport
+from tidemark.admin import dead_letters, drop, importing, mirror, replay_report, reset, withhold
 from tidemark.check.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
 from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
-from tidemark.model.output import Topics
 from tidemark.model.upsert import Upsert
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.verify.report import BatchProof, Report
+from tidemark.views import status
 from tidemark.views.group_health import GroupHealth
-from tidemark.views.status import (
-    MemberHealth,
-    OutputStatus,
-    PartitionStatus,
-    RegionStatus,
-    TargetStatus,
-)
+from tidemark.views.status import PartitionStatus, RegionStatus, TargetStatus
 from tidemark.views.verdict import Verdict
 from tidemark_local.stack import ServiceStatus
 
@@ -53,10 +41,10 @@ CONFIG = ConfigDict(
     extra="forbid", use_attribute_docstrings=True, json_schema_serialization_defaults_required=True
 )
 
-NAMES = {
-    one.__name__: one
-    for one in (MemberHealth, OutputStatus, Published, ShownMember, Topics, TopicPartition, Verdict)
+NAMES = vars(status) | {
+    one.__name__: one for one in (Published, ShownMember, TopicPartition, Verdict)
 }
+"""What annotations name that is imported for types alone."""
 
 MORE: dict[type, Parts] = {
     BatchProof: {"verdict": str},
@@ -65,7 +53,7 @@ MORE: dict[type, Parts] = {
     PartitionStatus: {"lag": int | None, "drift": int | None},
     RegionStatus: {"lag": int | None, "drifting": int | None, "verdict": Verdict},
     Report: {"clean": bool, "wrong": int, "unverifiable": int},
-    ResetReport: {"fences": list[str], "foreign": list[str]},
+    reset.ResetReport: {"fences": list[str], "foreign": list[str]},
     TargetStatus: {"drift": int | None},
 }
 """What commands add to the fields of what they print."""
@@ -107,9 +95,9 @@ PRINTED: dict[str, Any] = {
     "checkpoints": list[Published],
     "dead-letters": list[DeadLetterLine],
     "dead-letters-export": {"region": str, "file": str, "dead_letters": int},
-    "dead-letters-purge": PurgeReport,
+    "dead-letters-purge": dead_letters.PurgeReport,
     "group": GroupHealth,
-    "import-offsets": ImportReport,
+    "import-offsets": importing.ImportReport,
     "init": {
         "region": str,
         "records": int,
@@ -127,7 +115,7 @@ PRINTED: dict[str, Any] = {
     "local-up": list[ServiceStatus],
     "migrate": {"revision": str, "changed": bool},
     "migrate-sql": {"since": str | None, "sql": str},
-    "mirror": MirrorReport,
+    "mirror": mirror.MirrorReport,
     "preview": {
         "records": int,
         **OF_TYPES,
@@ -142,10 +130,10 @@ PRINTED: dict[str, Any] = {
     },
     "preview-inferred": {"records": int, **OF_TYPES, "inferred": dict[str, dict[str, str]]},
     "region-actions": list[Action],
-    "region-drop": DropReport,
+    "region-drop": drop.DropReport,
     "region-list": list[KnownRegion],
-    "replay": ReplayReport,
-    "reset": ResetReport,
+    "replay": replay_report.ReplayReport,
+    "reset": reset.ResetReport,
     "run": {
         "region": str,
         "epoch": int,
@@ -161,7 +149,7 @@ PRINTED: dict[str, Any] = {
     "status": RegionStatus,
     "status-all": list[RegionStatus],
     "verify": Report,
-    "withhold": WithholdReport,
+    "withhold": withhold.WithholdReport,
 }
 """By the command, and what of its options makes it print something else."""
 

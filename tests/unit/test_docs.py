@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from scripts.docs import guards
-from scripts.docs.configuration import JSON_OF_TYPES, SAMPLES
 from scripts.docs.generated import MADE
 from scripts.docs.guards import named, written_at, written_in
 from tests.faults import seeded
@@ -26,10 +25,12 @@ from tests.support.documents import (
 
 from tidemark.decode import JsonDecoder, Reason
 from tidemark.errors import by_code
+from tidemark.settings.errors import ALLOWED
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.staging import refused
+from tidemark.staging.columns import columns_of
 
 FOLDERS = ("dags", "jobs", "plugins", "tools", "sql", "scripts", "docs", "tests")
 OF_THE_READER = {
@@ -115,13 +116,23 @@ def test_every_reason_of_a_dead_letter_is_described() -> None:
     assert described == [*map(str, Reason), refused.REASON]
 
 
-@pytest.mark.parametrize("name", JSON_OF_TYPES)
-def test_every_example_of_a_type_is_read(name: str) -> None:
-    decoder = JsonDecoder(arrow_schema({"f": SAMPLES.get(name, name)}))
-    example, _ = JSON_OF_TYPES[name]
-    decoded = decoder.decode([f'{{"f": {example}}}'.encode()])
+TYPES = table_rows(ROOT / "docs" / "configuration.md", "type", "JSON that it reads")
+
+
+def test_every_type_of_a_field_is_described() -> None:
+    assert [row[0].strip("`") for row in TYPES] == ALLOWED.split(", ")
+
+
+@pytest.mark.parametrize("row", TYPES, ids=[row[0] for row in TYPES])
+def test_every_example_of_a_type_is_read_and_has_the_column_that_is_told(row: list[str]) -> None:
+    name, _, example, column = (cell.strip("`") for cell in row)
+    for form, sample in (("p,s", "10,2"), ("<type>", "<int>"), ("<name:type,...>", "<a:int>")):
+        name, column = name.replace(form, sample), column.replace(form, sample)
+    schema = arrow_schema({"f": name})
+    decoded = JsonDecoder(schema).decode([f'{{"f": {example}}}'.encode()])
     assert decoded.rejected == []
     assert decoded.rows.column(0)[0].is_valid
+    assert columns_of(schema)[0].postgres_type == column.replace("type[]", "integer[]")
 
 
 @pytest.mark.parametrize("block", in_language("yaml"), ids=str)
