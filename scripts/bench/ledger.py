@@ -1,6 +1,6 @@
 """What the ledger's own work takes: `make bench WHAT=ledger`.
 
-By width: regions of 100 to 50,000 partitions, drained by 1 to 500 members, each step with its CPU
+By width: regions of 100 to 50,000 partitions, drained by 1 to 5,000 members, each step with its CPU
 time and with the rows and index entries that it touches. By length (`--past`): one region with
 1,000 checkpoints of 1,000 partitions. Postgres is real; members and Kafka are simulated: what they
 take is not in the figures.
@@ -63,7 +63,10 @@ RUN = 10
 """Checkpoints of each run, with as many members, each with a contribution in each."""
 PAST = 2
 """Checkpoints of each partition before a region's width is measured."""
-WIDTHS = ((100, 20), (1_000, 20), (10_000, 20), (50_000, 20), (50_000, 1), (50_000, 500))
+WIDTHS = (
+    *((partitions, 20) for partitions in (100, 1_000, 10_000, 50_000)),
+    *((50_000, members) for members in (1, 500, 5_000)),
+)
 """Partitions and members."""
 
 
@@ -162,14 +165,6 @@ class Group:
     def describe(self) -> GroupState:
         """The group, stable."""
         return GroupState("stable", holders=self.holders)
-
-
-class NoTarget:
-    """A target without rows: what a rewind removes there depends on its indexes."""
-
-    def remove_rows(self, transaction: object, after_seq: int) -> dict[str, int]:
-        """There are none."""
-        return {ONLY: 0}
 
 
 class MadeUp:
@@ -277,7 +272,8 @@ class MadeUp:
         settle(self.ledger, self.group, self.name, ResetRequest("bench", "a bench"))
 
     def rewind(self, to_seq: int) -> None:
-        """A rewind; the target has no rows."""
+        """A rewind; the target has no rows: what one removes there depends on its indexes."""
+        no_rows: Any = SimpleNamespace(remove_rows=lambda _, after_seq: {ONLY: 0})
         request = RewindRequest(
             who="bench",
             why="a bench",
@@ -287,7 +283,7 @@ class MadeUp:
             targets=self.tables,
             overrides=(ACCEPT_CHANGES,),
         )
-        rewind(self.ledger, self.group, NoTarget(), self.name, request)
+        rewind(self.ledger, self.group, no_rows, self.name, request)
 
     def close(self) -> None:
         """The end of a run."""

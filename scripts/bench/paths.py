@@ -7,11 +7,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
-import psycopg2
 import yaml
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
@@ -28,6 +26,7 @@ from tidemark_local.watch import Watch
 CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""
 ARROW, DATAFRAME = "jobs.flights_arrow:transform", "jobs.flights:transform"
+MAKE = "CREATE TABLE {table} (LIKE {model}); ALTER TABLE {table} DROP COLUMN batch_seq"
 KEYED = "scripts.demo.flight_data:of_each"
 SIZES = 50_000, 100_000, 250_000, 1_000_000
 """Records a batch, where one size is asked for."""
@@ -87,7 +86,8 @@ class Peers:
             NotStarted: a jar cannot be fetched.
         """
         table, folder = f"peer_{time.time_ns()}", self.bench.folder()
-        self._make(table, self._transformed if transform else self._plain)
+        model = sql.Identifier(self._transformed if transform else self._plain)
+        self.bench.ask(sql.SQL(MAKE).format(table=sql.Identifier(table), model=model))
         job = {
             "bootstrap": self.bench.stack.kafka.bootstrap,
             "topic": self.bench.topic,
@@ -96,7 +96,7 @@ class Peers:
             "batch": batch,
             "table": table,
             "rows": self._plain,
-            "postgres": self.bench.postgres,
+            "postgres": self.bench.stack.postgres.parameters("warehouse"),
             "cores": CORES,
             "folder": str(folder / "checkpoints"),
             "jars": jars() if script in ("spark_peer", "stream_peer") else [],
@@ -105,13 +105,6 @@ class Peers:
         spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
         env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
         return Attempt(table, argv, env, seconds=printed_seconds, folder=folder)
-
-    def _make(self, table: str, model: str) -> None:
-        names = {"model": sql.Identifier(model), "table": sql.Identifier(table)}
-        statement = "CREATE TABLE {table} (LIKE {model}); ALTER TABLE {table} DROP COLUMN batch_seq"
-        postgres = psycopg2.connect(**self.bench.postgres)
-        with closing(postgres) as connection, connection, connection.cursor() as cursor:
-            cursor.execute(sql.SQL(statement).format(**names))
 
     @cached_property
     def _plain(self) -> str:

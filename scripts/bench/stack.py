@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from psycopg2 import sql
 from rich.console import Console
 from scripts.bench.usage import ROOT, Usage, measure
+from scripts.demo.example import Place
 from scripts.demo.flight_data import PARTITIONS, Record, create_topic, records, replay
 
 from tidemark_local.postgres import ADMIN
@@ -68,7 +69,7 @@ class Bench:
     ) -> None:
         self.stack = stack
         self.topic = f"bench_{time.time_ns()}"
-        self.postgres = stack.postgres.parameters("warehouse")
+        self.ask = Place.of(stack).rows
         self.flights = list(records()) if flights is None else list(flights)
         self.records = 0
         self._folder = tempfile.TemporaryDirectory()
@@ -160,16 +161,9 @@ class Bench:
             marks = [consumer.get_watermark_offsets(place, timeout=20) for place in places]
         return sum(high - low for low, high in marks)
 
-    def ask(self, statement: Any, *values: Any) -> list[tuple[Any, ...]]:
-        """A look into Postgres."""
-        with closing(psycopg2.connect(**self.postgres)) as connection, connection.cursor() as cur:
-            cur.execute(statement, values or None)
-            return list(cur.fetchall())
-
     def erase(self, attempt: Attempt) -> None:
         """The rows of the attempt are gone, and what it kept."""
         rmtree(attempt.folder, ignore_errors=True)
-        with closing(psycopg2.connect(**self.postgres)) as connection, connection:
-            for end in ("", "_staging", "_batches", "_offsets"):
-                name = sql.Identifier(attempt.table + end)
-                connection.cursor().execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        for end in ("", "_staging", "_batches", "_offsets"):
+            name = sql.Identifier(attempt.table + end)
+            self.ask(sql.SQL("DROP TABLE IF EXISTS {}").format(name))

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import psycopg2
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from psycopg2.sql import Composable
 from rich.panel import Panel
 from rich.table import Table
 from scripts.demo.airflow_api import AirflowApi
@@ -44,13 +45,12 @@ class Place:
         warehouse = stack.postgres.parameters("warehouse")
         return cls(stack.kafka.bootstrap, warehouse, stack.registry.url)
 
-    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """What the warehouse answers."""
+    def rows(self, query: str | Composable, *values: object) -> list[tuple[Any, ...]]:
+        """What the warehouse answers; it has committed."""
         with closing(psycopg2.connect(**self.warehouse)) as connection, connection:
             cursor = connection.cursor()
             cursor.execute(query, values or None)
-            rows: list[tuple[Any, ...]] = cursor.fetchall()
-            return rows
+            return cursor.fetchall() if cursor.description else []
 
     def look(self, query: str, *values: object) -> Any:
         """One value of the ledger; 0 where there is none, or no ledger yet."""
