@@ -3,16 +3,15 @@
 Keys, their types, defaults and meanings are those of the pydantic types in tidemark.settings.
 """
 
-import ast
-import inspect
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from textwrap import dedent
+from functools import cache
 from typing import Any
 
+import griffe
 import yaml
 from scripts.docs.markdown_pieces import assigned, listed, spelled, table
 
+from tidemark import settings
 from tidemark.decode import registry
 from tidemark.kafka import admin, config
 from tidemark.model import membership
@@ -51,24 +50,18 @@ def _describe(model: type[Strict], schema: dict[str, Any] | None) -> None:
 
     Pydantic could find them itself, in each process that parses a DAG file: 0.1 s of CPU.
     """
-    written = {name: text for kind in reversed(model.__mro__) for name, text in docstrings(kind)}
+    module = model.__module__.removeprefix(f"{settings.__name__}.")
+    source = _sources()[module][model.__name__].all_members
     for name, field in model.model_fields.items():
-        if schema and name in written:
-            schema["properties"][field.alias or name].setdefault("description", written[name])
+        if schema and (docstring := source[name].docstring):
+            schema["properties"][field.alias or name].setdefault("description", docstring.value)
 
 
-def docstrings(kind: type) -> Iterator[tuple[str, str]]:
-    """Each key that the class itself declares, and what is written beneath it."""
-    if not issubclass(kind, Strict):
-        return
-    [node] = ast.parse(dedent(inspect.getsource(kind))).body
-    for key, after in pairwise(node.body if isinstance(node, ast.ClassDef) else ()):
-        match key, after:
-            case (
-                ast.AnnAssign(target=ast.Name(name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                yield name, inspect.cleandoc(text)
+@cache
+def _sources() -> griffe.Module:
+    found = griffe.load(settings.__name__)
+    assert isinstance(found, griffe.Module)
+    return found
 
 
 def _sections(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> Iterator[str]:

@@ -78,23 +78,13 @@ def fetched(name: str) -> bool:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add what stands elsewhere; pages that the navigation lacks stand at its end."""
+    """Add what stands elsewhere."""
     scripts = {name: CACHE / name for name in SCRIPTS if (CACHE / name).exists()}
     pages = {name: ROOT / source for source, name in OUTSIDE.items()}
     for name, path in (scripts | pages).items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     for name, text in reference_pages().items():
         files.append(File.generated(config, name, content=text))
-    names = {file.src_uri for file in files.documentation_pages()}
-    if rest := sorted(names - set(_named(config.nav))):
-        config.nav = [*(config.nav or ()), {"More": rest}]
-
-
-def _named(nav: Any) -> list[str]:
-    if isinstance(nav, str):
-        return [nav]
-    inner = nav.values() if isinstance(nav, dict) else nav
-    return [name for one in inner for name in _named(one)]
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
