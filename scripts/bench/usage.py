@@ -4,18 +4,17 @@ Memory is the proportional set size: pages that forked workers share are counted
 """
 
 import os
-import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE_SECONDS = 0.2
+SAMPLE_SECONDS = 0.2  # what a process does after the last one is not seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +35,32 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: Sequence[int] = (
     Raises:
         RuntimeError: it did not end well; with what it said at last.
     """
-    before = sum(map(tree_cpu, servers))
-    started = time.monotonic()
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(  # noqa: S603
-        argv, env={**os.environ, **env}, cwd=ROOT, stdout=pipe, stderr=pipe, text=True
-    )
-    sampler = _Sampler(process.pid)
-    sampler.start()
-    try:
-        output, words = process.communicate()
-    finally:
-        sampler.done.set()
-        sampler.join()
-        end_tree(process.pid)
-    if process.returncode:
-        raise RuntimeError(f"ended with {process.returncode}: {words.strip()[-500:]}")
-    cpu = sum(sampler.cpu.values()) + sum(map(tree_cpu, servers)) - before
-    return Usage(time.monotonic() - started, cpu, sampler.peak_mb, output)
-
-
-class _Sampler(threading.Thread):
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self.pid = pid
-        self.done = threading.Event()
-        self.cpu: dict[int, float] = {}
-        """Seconds as last seen of each process."""
-        self.peak_mb = 0.0
-
-    def run(self) -> None:
-        while not self.done.wait(SAMPLE_SECONDS):
-            memory = 0.0
-            for process in _family(self.pid):
-                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                    times = process.cpu_times()
-                    memory += process.memory_full_info().pss / 2**20
-                    self.cpu[process.pid] = times.user + times.system
-            self.peak_mb = max(self.peak_mb, memory)
+    cpu: dict[int, float] = {}
+    before, peak_mb, wall, code = sum(map(tree_cpu, servers)), 0.0, 0.0, None
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as words:
+        started = time.monotonic()
+        process = psutil.Popen(
+            argv, env={**os.environ, **env}, cwd=ROOT, stdout=output, stderr=words
+        )
+        try:
+            while code is None:
+                with suppress(psutil.TimeoutExpired):
+                    code = process.wait(SAMPLE_SECONDS)
+                    wall = time.monotonic() - started
+                memory = 0.0
+                for one in _family(process.pid):
+                    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                        cpu[one.pid] = sum(one.cpu_times()[:2])  # as last seen
+                        memory += one.memory_full_info().pss / 2**20
+                peak_mb = max(peak_mb, memory)
+        finally:
+            end_tree(process.pid)
+        for file in (output, words):
+            file.seek(0)
+        if code:
+            raise RuntimeError(f"ended with {code}: {words.read().strip()[-500:]}")
+        spent = sum(cpu.values()) + sum(map(tree_cpu, servers)) - before
+        return Usage(wall, spent, peak_mb, output.read())
 
 
 def end_tree(pid: int) -> None:
