@@ -98,7 +98,7 @@ def killed(bench: Bench, attempt: Attempt, at: float = 0.5) -> tuple[int, int, i
             "SELECT count(*), count(DISTINCT (kafka_partition, kafka_offset)) FROM {}"
         )
         [(rows, different)] = bench.ask(offsets.format(sql.Identifier(attempt.table)))
-        return visible, bench.in_kafka() - different, rows - different
+        return visible, bench.records - different, rows - different
     finally:
         end_tree(process.pid)
         bench.erase(attempt)

@@ -12,12 +12,11 @@ from typing import Any
 
 import psycopg2
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 from psycopg2 import sql
 from rich.console import Console
 from scripts.bench.usage import ROOT, Usage, measure
 from scripts.demo.example import Place
-from scripts.demo.flight_data import PARTITIONS, Record, create_topic, records, replay
+from scripts.demo.flight_data import Record, create_topic, records, replay
 
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack
@@ -152,14 +151,6 @@ class Bench:
             return 0
         [(rows,)] = self.ask(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
         return int(rows)
-
-    def in_kafka(self) -> int:
-        """How many offsets the topic holds; each is a record, as nothing else writes to it."""
-        settings = {"bootstrap.servers": self.stack.kafka.bootstrap, "group.id": self.topic}
-        with closing(Consumer({**settings, "log_level": 0})) as consumer:
-            places = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
-            marks = [consumer.get_watermark_offsets(place, timeout=20) for place in places]
-        return sum(high - low for low, high in marks)
 
     def erase(self, attempt: Attempt) -> None:
         """The rows of the attempt are gone, and what it kept."""

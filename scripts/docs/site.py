@@ -1,4 +1,4 @@
-"""The docs site: hooks of mkdocs.yml. `make docs` builds it, `.venv/bin/mkdocs serve` shows it.
+"""The docs site: hooks of mkdocs.yml. `make docs` builds it, `python -m mkdocs serve` shows it.
 
 Its pages are those of docs/ and of the project's folder, with links that hold in both places, and
 those that are made of the code. A link to another file leads to the repository, if its address is
