@@ -3,7 +3,8 @@
 The classes of this file are the codes. Each has its facts in its class line: the table in
 docs/errors.md, the page's remedies and the exit codes of `--help` are made from them. What a
 room can meet are its cases: subclasses in the room's errors.py. Their fields are annotations. Their
-text stands in the class line, fact first, then the remedy; one that has branches is `__str__`.
+text stands in the class line, fact first, then the remedy. A part that has branches is a property;
+a text that has several is `__str__`.
 
     class GroupsAreTaken(Refused, text="region {region}: {groups:list} are taken. Name others"):
         region: str
@@ -11,9 +12,9 @@ text stands in the class line, fact first, then the remedy; one that has branche
 
     raise GroupsAreTaken(region="flights", groups=("g", "h"))
 
-A text is a format string of the fields and what they hold, as `{region!r}`, `{topics.named}` or
-`{seconds:.0f}`. `{groups:list}` joins what a field holds (see `JOINED`), and `{table!q}` quotes it
-as a name of SQL.
+A text is a format string of the fields, of what they hold, and of the class's properties, as
+`{region!r}`, `{topics.named}` or `{seconds:.0f}`. `{groups:list}` joins what a field holds (see
+`JOINED`), and `{table!q}` quotes it as a name of SQL.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +29,7 @@ def _in_capitals(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
 
 
-JOINED = {"list": ", ", "clauses": "; ", "and": " and ", "or": " or "}
+JOINED = {"list": ", ", "clauses": "; ", "lines": "\n", "and": " and ", "or": " or "}
 """What stands between the members of a field, by the format that a text gives it."""
 NUMBERS = (",", "g", ".0f")
 """The other formats of a text."""
@@ -40,7 +41,10 @@ def quoted(name: str) -> str:
 
 
 class _Text(Formatter):
-    """Puts fields into a text. What a value holds is data: its braces mean nothing."""
+    """Puts an error's fields into a text. What a value holds is data: its braces mean nothing."""
+
+    def get_value(self, key: int | str, args: Any, kwargs: Any) -> Any:
+        return getattr(kwargs["error"], str(key))
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         if conversion != "q":
@@ -52,11 +56,11 @@ class _Text(Formatter):
             return JOINED[format_spec].join(map(str, value))
         return format(value, format_spec)
 
-    def check(self, text: str, fields: Collection[str]) -> None:
-        """Return if nothing but the fields and known formats stand in the text."""
+    def check(self, text: str, kind: type["TidemarkError"]) -> None:
+        """Return if nothing but the class's names and known formats stand in the text."""
         for _, name, form, conversion in self.parse(text):
-            if name is not None and name.partition(".")[0] not in fields:
-                raise TypeError(f"{name!r} is no field: {text}")
+            if name is not None and not kind.has(name.partition(".")[0]):
+                raise TypeError(f"{name!r} is no field or property: {text}")
             if form and form not in JOINED and form not in NUMBERS:
                 raise TypeError(f"{form!r} is no format: {text}")
             if conversion not in (None, "q", "r"):
@@ -95,7 +99,7 @@ class TidemarkError(Exception):
         """Make a code of the class if it has a hint, a case of its code otherwise.
 
         Raises:
-            TypeError: the text names what is no field, or has an unknown format.
+            TypeError: the text names no field or property, or has an unknown format.
             ValueError: the text is no format string.
         """
         super().__init_subclass__()
@@ -107,7 +111,7 @@ class TidemarkError(Exception):
         own = (name for name, kind in annotations.items() if get_origin(kind) is not ClassVar)
         cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
         if text:
-            _TEXT.check(text, cls._fields)
+            _TEXT.check(text, cls)
             cls._text = text
 
     def __init__(self, **values: Any) -> None:
@@ -128,11 +132,15 @@ class TidemarkError(Exception):
     def __str__(self) -> str:
         if self.args:
             return str(self.args[0])
-        values = {name: getattr(self, name) for name in self._fields}
-        return _TEXT.vformat(self._text, (), values) if self._text else self.hint
+        return _TEXT.format(self._text, error=self) if self._text else self.hint
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self.args, dict(vars(self)))
+
+    @classmethod
+    def has(cls, name: str) -> bool:
+        """Whether its text may name this: a field, or a property of the class."""
+        return name in cls._fields or isinstance(getattr(cls, name, None), property)
 
     @property
     def case(self) -> str:

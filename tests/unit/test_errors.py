@@ -43,6 +43,16 @@ class TableIsTaken(
     cause: str
 
 
+class RegionIsAway(Refused, text="{_region} is away"):
+    """A third: a part of its text has branches."""
+
+    region: str | None
+
+    @property
+    def _region(self) -> str:
+        return "some region" if self.region is None else f"region {self.region}"
+
+
 @pytest.mark.parametrize("kind", by_code().values())
 def test_an_exit_code_is_a_retry_wrong_usage_or_final(kind: type[TidemarkError]) -> None:
     assert kind.exit_code in (1, 2) or 10 <= kind.exit_code < 64
@@ -75,6 +85,11 @@ def test_a_text_names_fields_and_how_they_are_shown() -> None:
         cause="g",
     )
     assert str(error) == '"a""b" ("c", "d") of e and f: 2026, 7,000 rows, {}, \'g\''
+
+
+def test_a_text_names_properties_of_its_class_which_are_no_fields() -> None:
+    error = RegionIsAway(region=None)
+    assert (str(error), error.fields()) == ("some region is away", {"region": None})
 
 
 @pytest.mark.parametrize("value", ["{region}", "{", "{0.__class__}", "%s"])

@@ -20,25 +20,25 @@ from tidemark.model.offsets import Offsets, offsets_text
 from tidemark.settings.fault_texts import did_you_mean
 
 
-class RunNotClosed(RunNotDone):
-    """The tasks of a run have succeeded, and the ledger does not call it closed."""
-
+class RunNotClosed(
+    RunNotDone,
+    text="region {region}: run {run_id} {_state} in the ledger, whatever its tasks have said"
+    " before. Clear its drain together with all tasks that follow",
+):
     region: str
     run_id: str
     state: str | None
     """None: it never opened, or the ledger has forgotten it."""
 
-    def __str__(self) -> str:
-        state = f"is {self.state}" if self.state else "never opened, or is no longer retained,"
-        return (
-            f"region {self.region}: run {self.run_id} {state} in the ledger, whatever its tasks"
-            " have said before. Clear its drain together with all tasks that follow"
-        )
+    @property
+    def _state(self) -> str:
+        return f"is {self.state}" if self.state else "never opened, or is no longer retained,"
 
 
-class GroupIsAtWork(Refused):
-    """Members of another run live in the group."""
-
+class GroupIsAtWork(
+    Refused,
+    text="region {region}: {fact}. Wait for it, or take over with --take-over, which fences it",
+):
     region: str
     group: str
     holders: tuple[str, ...]
@@ -47,12 +47,6 @@ class GroupIsAtWork(Refused):
     def fact(self) -> str:
         """Who is at work."""
         return f"another run is at work in group {self.group}: {'; '.join(self.holders)}"
-
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: {self.fact}. Wait for it, or take over with --take-over, which"
-            " fences it"
-        )
 
 
 # A reset, a rewind, a mirror, a withholding.
@@ -93,8 +87,6 @@ class RewindIntoOtherTable(
 
 
 class RewindTooFar(Refused):
-    """The time to rewind to lies before the oldest checkpoint that is kept."""
-
     region: str
     moment: datetime
     oldest_seq: int
@@ -107,14 +99,11 @@ class RewindTooFar(Refused):
 
 
 class RewindTimeUnknown(Refused):
-    """Kafka no longer holds what would tell which batches have records of the time to rewind to."""
-
     region: str
     moment: datetime
     faults: tuple[str, ...]
     told_seq: int
     told_from: datetime
-    """When that checkpoint was published."""
 
     def __str__(self) -> str:
         return (
@@ -168,8 +157,6 @@ class ReplayOfUpserts(
     " that came after it: a replay could put an old row in the place of a newer one. Produce the"
     " records again, or correct the rows by hand",
 ):
-    """A replay into a target that is upserted would put old values in the place of newer ones."""
-
     region: str
 
 
@@ -184,18 +171,17 @@ class ReplayedRowRefused(
 # A region that is dropped.
 
 
-class NotInLedger(Refused):
-    """The ledger has no region of the name."""
-
+class NotInLedger(Refused, text="region {region!r} is not in the ledger{_close} known: {_known}"):
     region: str
     known: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region!r} is not in the ledger"
-            f"{did_you_mean(self.region, self.known) or ';'}"
-            f" known: {', '.join(self.known) or 'none'}"
-        )
+    @property
+    def _close(self) -> str:
+        return did_you_mean(self.region, self.known) or ";"
+
+    @property
+    def _known(self) -> str:
+        return ", ".join(self.known) or "none"
 
 
 class StagingInUse(
@@ -211,17 +197,16 @@ class StagingInUse(
 # Offsets that are imported, dead letters that are exported.
 
 
-class ImportUnfit(Refused):
-    """Exported offsets do not mean records of these topics."""
-
+class ImportUnfit(
+    Refused,
+    text="region {region} can't begin at these offsets: {_first:clauses}. Nothing was written",
+):
     region: str
     faults: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region} can't begin at these offsets: {'; '.join(self.faults[:10])}."
-            " Nothing was written"
-        )
+    @property
+    def _first(self) -> tuple[str, ...]:
+        return self.faults[:10]
 
 
 class ImportTooLate(
@@ -249,17 +234,16 @@ class ImportIntoUsedGroup(
     holders: tuple[str, ...]
 
 
-class ImportOverCommits(Refused):
-    """The group that is to have the offsets has others."""
-
+class ImportOverCommits(
+    Refused,
+    text="group {group} has other commits: {_committed}. Name another kafka.group, or delete them",
+):
     group: str
     committed: Offsets
 
-    def __str__(self) -> str:
-        return (
-            f"group {self.group} has other commits: {offsets_text(self.committed)}. Name another"
-            " kafka.group, or delete them"
-        )
+    @property
+    def _committed(self) -> str:
+        return offsets_text(self.committed)
 
 
 class ImportReadsBackOthers(

@@ -54,12 +54,10 @@ class Preview:
     """The rows that the transform makes of the first records, and the dead letters among them."""
 
     rows: dict[str, pa.Table]
-    """By target."""
     dead_letters: list[DeadLetter]
     decoded: int
     """Rows that the transform was given."""
     records: int
-    """Records read."""
 
     @property
     def text(self) -> str:
@@ -243,7 +241,6 @@ class Inferred:
     """What to declare in the place of `infer`."""
 
     records: int
-    """Records that were read."""
     fields: "dict[str, Fields]"
     """By section: decode, and decode.key if that is asked for."""
     types: RecordTypes = field(default_factory=RecordTypes)

@@ -15,8 +15,6 @@ BY_HAND = (
 
 
 class OptionsClash(InvalidSettings):
-    """Two options exclude each other."""
-
     options: tuple[str, str]
     order: str = ""
     """In which to give them, where both make sense."""
@@ -27,8 +25,6 @@ class OptionsClash(InvalidSettings):
 
 
 class CommandGone(InvalidSettings, text="the command {command} is gone; {instead}"):
-    """A command was called that the version before had."""
-
     command: str
     instead: str
 
@@ -58,8 +54,6 @@ class WatchHasNoOutput(InvalidSettings, text="--watch shows a view: leave out --
 
 
 class PurgeWithoutAge(InvalidSettings):
-    """The age of the dead letters to purge is missing, or can't be read."""
-
     given: str | None
 
     def __str__(self) -> str:
@@ -84,8 +78,6 @@ class PartitionUnreadable(
 
 
 class ReasonUnknown(InvalidSettings):
-    """No dead letter of the region has this reason, and no decoder gives it."""
-
     region: str
     reason: str
     found: tuple[str, ...]
@@ -120,14 +112,10 @@ def _folder(folder: Path) -> str:
 
 
 class RegionWithoutFile(InvalidSettings):
-    """No pipeline file of a folder has the region."""
-
     region: str
     folder: Path
     known: tuple[str, ...]
-    """The regions that have one."""
     unreadable: tuple[str, ...]
-    """Files of the folder that are no pipelines."""
 
     def __str__(self) -> str:
         close = did_you_mean(self.region, self.known) or ";"
@@ -140,8 +128,6 @@ class RegionWithoutFile(InvalidSettings):
 
 
 class FolderWithoutPipeline(InvalidSettings):
-    """A folder has no pipeline file."""
-
     folder: Path
     faults: tuple[str, ...]
     """Of the files that may be meant for one."""
@@ -188,7 +174,6 @@ class OffsetsNotReadable(
     region: str
     seq: int
     cause: str
-    """Why a rewind there is refused."""
 
 
 class TransformKindUnknown(InvalidSettings, text="--transform: must be {known:or}, got {given!r}"):
@@ -196,24 +181,22 @@ class TransformKindUnknown(InvalidSettings, text="--transform: must be {known:or
     known: tuple[str, ...]
 
 
-class KeyNoColumn(InvalidSettings):
-    """A key that is to tell rows apart is none of their columns."""
-
+class KeyNoColumn(
+    InvalidSettings,
+    text="--upsert: the rows have no column {_missing:list}; they have {columns:list}. Nothing was"
+    " written",
+):
     missing: tuple[str, ...]
     columns: tuple[str, ...]
-    """That the rows have."""
     why: Mapping[str, str]
     """Of those that the records have: why they are left out."""
 
-    def __str__(self) -> str:
-        named = (
+    @property
+    def _missing(self) -> list[str]:
+        return [
             f"{name} (left out: {self.why[name]})" if name in self.why else name
             for name in self.missing
-        )
-        return (
-            f"--upsert: the rows have no column {', '.join(named)}; they have"
-            f" {', '.join(self.columns)}. Nothing was written"
-        )
+        ]
 
 
 class DraftRefused(InvalidSettings):
@@ -275,7 +258,6 @@ class NoRecordToSee(
 
 class ValuesNotRecognised(InvalidSettings, text="its values look like {looks}. " + BY_HAND):
     looks: str
-    """What they look like."""
 
 
 class ValuesWithoutField(
@@ -283,7 +265,6 @@ class ValuesWithoutField(
     text="its values look like {looks} and tell no field. " + BY_HAND,
 ):
     looks: str
-    """What they look like."""
 
 
 class RegistryNotNamed(
@@ -292,21 +273,17 @@ class RegistryNotNamed(
     " --registry tidemark_registry",
 ):
     looks: str
-    """What they look like."""
     schema: int | str
 
 
-class SchemaNotHad(InvalidSettings):
-    """The schema of a topic's values can't be had, or can't be read."""
-
+class SchemaNotHad(InvalidSettings, text="{_schema} of its values: {cause}"):
     schema: int | str | None = None
     """Its id, where that is known."""
     cause: str
 
-    def __str__(self) -> str:
-        if self.schema is None:
-            return f"the schema of its values: {self.cause}"
-        return f"schema {self.schema} of its values: {self.cause}"
+    @property
+    def _schema(self) -> str:
+        return "the schema" if self.schema is None else f"schema {self.schema}"
 
 
 class SchemaKindUnknown(

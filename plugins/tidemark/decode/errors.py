@@ -70,8 +70,6 @@ class RegistryFailed(
 
 
 class RegistryGaveNoSchema(Unreachable):
-    """The schema registry answers without a schema, or without it in the form asked for."""
-
     url: str
     form: str | None
     """None: as it was registered."""

@@ -35,39 +35,32 @@ AWAY = {
 """What to do, by the client's name of the error."""
 
 
-class BrokersUnreachable(Unreachable):
-    """The client can't connect to any broker, and says why."""
-
+class BrokersUnreachable(Unreachable, text="{what}: no broker can be reached: {cause}; {_remedy}"):
     what: str
-    """What was asked for: `topic flights`."""
     answer: str
     """The client's name of the error: _TRANSPORT."""
     cause: str
     """With host and port, in the client's words."""
 
-    def __str__(self) -> str:
-        hint = AWAY.get(self.answer, "check the Kafka connection")
-        return f"{self.what}: no broker can be reached: {self.cause}; {hint}"
+    @property
+    def _remedy(self) -> str:
+        return AWAY.get(self.answer, "check the Kafka connection")
 
 
 SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
 """What the client says where no broker has answered it."""
 
 
-class KafkaAnswersError(Unreachable):
-    """A request has failed with an error that may pass."""
-
+class KafkaAnswersError(Unreachable, text="{what}: {_fact}: {cause}; check the Kafka connection"):
     what: str
     answer: str
     """The error's name in Kafka's protocol, or the client's own."""
     cause: str
 
-    def __str__(self) -> str:
+    @property
+    def _fact(self) -> str:
         is_silent = self.answer in SILENCES
-        answer = (
-            f"no broker answers ({self.answer})" if is_silent else f"Kafka answers {self.answer}"
-        )
-        return f"{self.what}: {answer}: {self.cause}; check the Kafka connection"
+        return f"no broker answers ({self.answer})" if is_silent else f"Kafka answers {self.answer}"
 
 
 class KafkaForbids(
@@ -142,20 +135,19 @@ class MirrorWriterFenced(Fenced, text="mirror of group {group}: a newer mirror w
     group: str
 
 
-class MirrorTopicsGone(MirrorFailed):
-    """Kafka takes no group offsets for topics that it does not have."""
-
+class MirrorTopicsGone(
+    MirrorFailed,
+    text="mirror of group {group}: {_gone}: Kafka has no such topic or partition, and takes no"
+    " offsets for it. Was it deleted? The rows are safe; the next open names what is gone, and asks"
+    " whether to go on without it",
+):
     group: str
     topics: tuple[str, ...]
     """Empty where Kafka has them again, or lists others only."""
 
-    def __str__(self) -> str:
-        gone = ", ".join(self.topics) or "of a topic"
-        return (
-            f"mirror of group {self.group}: {gone}: Kafka has no such topic or partition, and takes"
-            " no offsets for it. Was it deleted? The rows are safe; the next open names what is"
-            " gone, and asks whether to go on without it"
-        )
+    @property
+    def _gone(self) -> str:
+        return ", ".join(self.topics) or "of a topic"
 
 
 class OutputTopicGone(OutputTopicMissing):
@@ -182,7 +174,12 @@ class StaticNameTaken(
     instance_id: str
 
 
-class SessionOutOfBounds(InvalidSettings, text=_ENDED):
+class SessionOutOfBounds(
+    InvalidSettings,
+    text=_ENDED + "; its session time-out is {session_timeout_ms} ms and the broker allows"
+    " {_allowed} (group.min.session.timeout.ms, group.max.session.timeout.ms): set"
+    " kafka.session_timeout_seconds within it",
+):
     client_id: str
     group: str
     cause: str
@@ -190,55 +187,44 @@ class SessionOutOfBounds(InvalidSettings, text=_ENDED):
     bounds: tuple[int, int] | None
     """In ms; None: the broker does not tell."""
 
-    def __str__(self) -> str:
-        allowed = f"{self.bounds[0]} to {self.bounds[1]} ms" if self.bounds else "another range"
-        return (
-            f"{super().__str__()}; its session time-out is"
-            f" {self.session_timeout_ms} ms and the broker allows {allowed}"
-            " (group.min.session.timeout.ms, group.max.session.timeout.ms):"
-            " set kafka.session_timeout_seconds within it"
-        )
+    @property
+    def _allowed(self) -> str:
+        return f"{self.bounds[0]} to {self.bounds[1]} ms" if self.bounds else "another range"
 
 
-class GroupSharesOtherwise(InvalidSettings, text=_ENDED):
+class GroupSharesOtherwise(
+    InvalidSettings,
+    text=_ENDED + "; the other members of the group do not support its {_shares}: give all members"
+    " of the region the same kafka.group_protocol and kafka.assignment_strategy",
+):
     client_id: str
     group: str
     cause: str
     assignment_strategy: tuple[str, ...]
     """Empty: the group_protocol is consumer, and the broker shares."""
 
-    def __str__(self) -> str:
-        shares = (
-            f"assignment_strategy {', '.join(self.assignment_strategy)}"
-            if self.assignment_strategy
-            else "group_protocol consumer"
-        )
-        return (
-            f"{super().__str__()}; the other members of the group do"
-            f" not support its {shares}: give all members of the region the same"
-            " kafka.group_protocol and kafka.assignment_strategy"
-        )
+    @property
+    def _shares(self) -> str:
+        named = ", ".join(self.assignment_strategy)
+        return f"assignment_strategy {named}" if named else "group_protocol consumer"
 
 
-class OffsetNotHeld(DataLost):
-    """Kafka does not hold an offset that has to be read, or holds another history there."""
-
+class OffsetNotHeld(
+    DataLost,
+    text="{topic_partition}@{offset} is needed, but Kafka does not hold it: {_held} ({cause})."
+    " Nothing was skipped. Restore the records; " + GO_ON,
+):
     topic_partition: TopicPartition
     offset: int
     log_range: tuple[int, int] | None
     """Where the log begins and ends; None: the broker does not tell."""
     cause: str
 
-    def __str__(self) -> str:
-        known = (
-            f"the log begins at {self.log_range[0]} and ends at {self.log_range[1]}"
-            if self.log_range
-            else "its log range is unknown"
-        )
-        return (
-            f"{self.topic_partition}@{self.offset} is needed, but Kafka does not hold it:"
-            f" {known} ({self.cause}). Nothing was skipped. Restore the records; {GO_ON}"
-        )
+    @property
+    def _held(self) -> str:
+        if self.log_range is None:
+            return "its log range is unknown"
+        return f"the log begins at {self.log_range[0]} and ends at {self.log_range[1]}"
 
 
 class PartitionGone(
@@ -250,9 +236,11 @@ class PartitionGone(
     offset: int
 
 
-class SpanNotRead(Unreachable):
-    """Kafka refuses the read of a span, or nothing of it came for too long."""
-
+class SpanNotRead(
+    Unreachable,
+    text="{topic_partition}@{offset}: {_fact}, brokers {brokers}: {cause}; check the brokers and"
+    " the Kafka connection, then run again",
+):
     topic_partition: TopicPartition
     offset: int
     brokers: str | None
@@ -261,18 +249,13 @@ class SpanNotRead(Unreachable):
     cause: str
     """What the client complained of last."""
 
-    def __str__(self) -> str:
+    @property
+    def _fact(self) -> str:
         is_refused = self.seconds is None
-        fact = "Kafka refuses the read" if is_refused else f"no progress for {self.seconds:g} s"
-        return (
-            f"{self.topic_partition}@{self.offset}: {fact}, brokers {self.brokers}: {self.cause};"
-            " check the brokers and the Kafka connection, then run again"
-        )
+        return "Kafka refuses the read" if is_refused else f"no progress for {self.seconds:g} s"
 
 
 class RecordsNotAsked(Unreachable):
-    """Kafka's client gave records of a partition that is not read: it is not to be believed."""
-
     topic_partition: TopicPartition
     records: int
 
@@ -312,7 +295,7 @@ class BatchUnreadable(CorruptRecord):
         )
 
 
-class CorruptRange(CorruptRecord):
+class CorruptRange(CorruptRecord, text="{found}; {_leave_out}"):
     """Exactly these offsets can't be read."""
 
     topic: str
@@ -322,24 +305,21 @@ class CorruptRange(CorruptRecord):
     found: str
     """The error as it was where the read met it."""
 
-    def __str__(self) -> str:
-        return f"{self.found}; {leave_out(self.span)}"
+    @property
+    def _leave_out(self) -> str:
+        return leave_out(self.span)
 
 
-class RangeNotLeftOut(Refused):
-    """A range that a person wants to leave out is not exactly one batch that can't be read."""
-
+class RangeNotLeftOut(
+    Refused,
+    text="{span} is not left out: {_fault}. Nothing was changed. Run without --accept-corrupt:"
+    " CORRUPT_RECORD then names the range, if it is still corrupt",
+):
     span: Span
     readable: int | None = None
     """An end of the range that can be read."""
     second: int | None = None
     """Where another corrupt batch begins in it; None of both: nothing there can be told."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.span} is not left out: {self._fault}. Nothing was changed. Run without"
-            " --accept-corrupt: CORRUPT_RECORD then names the range, if it is still corrupt"
-        )
 
     @property
     def _fault(self) -> str:

@@ -21,16 +21,14 @@ GO_ON = (
 )
 
 
-class BoundOutOfRange(InvalidSettings):
-    """A limit is not positive, or larger than the ledger holds."""
-
+class BoundOutOfRange(InvalidSettings, text="{name} must be {_allowed}, got {value}"):
     name: str
     value: int
     limit: int
 
-    def __str__(self) -> str:
-        must = "positive" if self.value <= 0 else f"at most {self.limit}"
-        return f"{self.name} must be {must}, got {self.value}"
+    @property
+    def _allowed(self) -> str:
+        return "positive" if self.value <= 0 else f"at most {self.limit}"
 
 
 class TableNameMalformed(
@@ -76,8 +74,6 @@ class AcceptedRangesOverlap(
 
 
 class AcceptedRangeNotDue(Refused):
-    """A range that is to be left out does not lie in what the run has to read."""
-
     region: str
     span: Span
     next_offset: int | None
@@ -111,21 +107,19 @@ class LeftTopicsGone(
     topics: tuple[str, ...]
 
 
-class TopicNotThatOfTheLedger(DataLost):
-    """A topic was deleted, or deleted and created again."""
-
+class TopicNotThatOfTheLedger(
+    DataLost,
+    text="region {region}: topic {topic} (id {topic_id}) {_became}; the ledger's offsets name"
+    " records that no longer exist; " + GO_ON,
+):
     region: str
     topic: str
     topic_id: str
     found_id: str | None
 
-    def __str__(self) -> str:
-        found = self.found_id
-        became = "is gone" if found is None else f"was created again as {found}"
-        return (
-            f"region {self.region}: topic {self.topic} (id {self.topic_id}) {became}; the ledger's"
-            f" offsets name records that no longer exist; {GO_ON}"
-        )
+    @property
+    def _became(self) -> str:
+        return "is gone" if self.found_id is None else f"was created again as {self.found_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +173,6 @@ _CUT = (
 
 
 class SpansNotReadToTheEnd(IncompleteRead):
-    """Spans of a batch have no complete read."""
-
     region: str
     seq: int
     transform: str | None
@@ -203,8 +195,6 @@ def epoch_is_lost(region: str, epoch: int, found: int) -> str:
 
 
 class ReadsLost(StagingLost):
-    """A job has read spans to their end, and what it left of them is gone."""
-
     region: str
     seq: int
     spans: tuple[Span, ...]
@@ -217,36 +207,34 @@ class ReadsLost(StagingLost):
         )
 
 
-class ReadsDiffer(JobFailed):
+class ReadsDiffer(
+    JobFailed,
+    text="two reads of {_ranges} gave different dead letters: the decoder, or its schema registry,"
+    " changed in between. Nothing was published; the next run reads these records again",
+):
     """Two attempts decoded a span differently: rows of the one do not fit the other's letters."""
 
     spans: tuple[Span, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"two reads of {spans_in_ranges(self.spans)} gave different dead letters: the decoder,"
-            " or its schema registry, changed in between. Nothing was published; the next run reads"
-            " these records again"
-        )
+    @property
+    def _ranges(self) -> str:
+        return spans_in_ranges(self.spans)
 
 
-class RowsNotConsumed(IncompleteRead):
-    """Spark did not take all rows that the complete reads of spans gave."""
-
+class RowsNotConsumed(
+    IncompleteRead,
+    text="region {region}, batch {seq}: Spark did not take all rows of {_ranges}: " + _CUT,
+):
     region: str
     seq: int
     spans: tuple[Span, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}, batch {self.seq}: Spark did not take all rows of"
-            f" {spans_in_ranges(self.spans)}: {_CUT}"
-        )
+    @property
+    def _ranges(self) -> str:
+        return spans_in_ranges(self.spans)
 
 
 class DeadLettersOverLimit(TooManyDeadLetters):
-    """More records of a batch are dead letters than the limits of its run allow."""
-
     region: str
     seq: int
     records: int

@@ -40,7 +40,6 @@ class RegionState:
     fingerprint: dict[str, Any] = field(default_factory=dict)
     """What the region's rows are made with; empty before its first open."""
     targets: dict[str, KnownTarget] = field(default_factory=dict)
-    """By their names."""
 
     @property
     def tables(self) -> dict[str, str]:

@@ -67,18 +67,17 @@ HINTS = {
 for a refused login, so nothing may be decided by it, and a retry is not ruled out."""
 
 
-class PostgresUnreachable(Unreachable):
+class PostgresUnreachable(Unreachable, text="Postgres: {cause}; {_remedy}"):
     """Postgres does not answer, refuses the login, or gave up what was asked."""
 
     cause: str
     """The first line of the client's message: it names host and port, never a password."""
     sqlstate: str | None
 
-    def __str__(self) -> str:
-        return f"Postgres: {self.cause}; {GAVE_UP.get(self.sqlstate or '') or self._hint}"
-
     @property
-    def _hint(self) -> str:
+    def _remedy(self) -> str:
+        if gave_up := GAVE_UP.get(self.sqlstate or ""):
+            return gave_up
         found = (hint for fragment, hint in HINTS.items() if fragment in self.cause)
         return next(found, "check the target connection and that the server is up")
 

@@ -57,7 +57,6 @@ class MemberRun:
     start_job: "Callable[[], Job]"
     """Starts the executor; the targets are there and fit."""
     transform: str | None
-    """Its name, for errors."""
     writer: str | None
     """The role of its tasks, where that is not the member's own."""
 

@@ -20,21 +20,20 @@ class ConnectionUnreachable(Unreachable, text="{cause} [{place}]"):
     cause: str
 
 
-class NewRegionHasCommits(Refused):
-    """The group of a region that never opened has commits, which its start would pass over."""
-
+class NewRegionHasCommits(
+    Refused,
+    text="region {region}: group {group} already has commits ({_committed}) and the region is new"
+    " with start position {start}. Use start: committed to go on from them, another kafka.group, or"
+    " --adopt-group to replace them",
+):
     region: str
     group: str
     committed: Offsets
     start: str
 
-    def __str__(self) -> str:
-        return (
-            f"region {self.region}: group {self.group} already has commits"
-            f" ({offsets_text(self.committed)}) and the region is new with start position"
-            f" {self.start}. Use start: committed to go on from them, another kafka.group, or"
-            " --adopt-group to replace them"
-        )
+    @property
+    def _committed(self) -> str:
+        return offsets_text(self.committed)
 
 
 class RegionInOtherLedger(
@@ -169,8 +168,6 @@ class MemberFenced(
 
 
 class RunStalled(NoProgress):
-    """Spans of a run wait, and nothing was planned, claimed or staged for too long."""
-
     region: str
     epoch: int
     seq: int | None

@@ -48,7 +48,6 @@ class Region:
     broker: Broker
     group: Group
     kafka: dict[str, str]
-    """The configuration of its clients."""
     endpoints: Endpoints
     writer: str | None = None
     """The role of Spark's tasks in Postgres, where that is not the drivers' own."""

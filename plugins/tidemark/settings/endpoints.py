@@ -28,9 +28,7 @@ class Endpoints:
     executors_kafka: Connection | None
     """As whom tasks log in; None: as the drivers."""
     executors_warehouse: Connection | None
-    """See executors_kafka."""
     registries: Connections
-    """Of schemas, by id."""
 
     @classmethod
     def of(cls, pipeline: Pipeline, connections: Connections) -> Self:

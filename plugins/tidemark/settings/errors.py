@@ -60,8 +60,6 @@ class FieldsNotInferred(
 
 
 class NotExportedOffsets(InvalidSettings):
-    """A file is not what `tidemark offsets` prints."""
-
     file: Path
     faults: tuple[Fault, ...]
 
@@ -138,8 +136,6 @@ class FieldNameUnfit(InvalidSettings, text="field {field!r} {fault}"):
 
 
 class FieldsOfOneName(InvalidSettings):
-    """Two fields would be one column, because Spark ignores case."""
-
     names: tuple[str, str]
 
     def __str__(self) -> str:
@@ -201,8 +197,6 @@ _PROBLEMS = {
 
 
 class TypeUnreadable(InvalidSettings):
-    """The text of a field's type is not one of the types that a pipeline file knows."""
-
     field: str | None
     """None where the text stands for itself."""
     declared: str
@@ -218,8 +212,6 @@ class TypeUnreadable(InvalidSettings):
 
 
 class DecimalOutOfBounds(InvalidSettings):
-    """A decimal has more digits than can be stored, none, or fewer than stand behind its point."""
-
     field: str | None
     declared: str
     precision: int
@@ -237,7 +229,5 @@ def _of_type(field: str | None, declared: str, fact: str) -> str:
 
 
 class NameChanged(InvalidSettings, text="{given} is {now} now"):
-    """An option, or a field of a form, is given by the name that it had before."""
-
     given: str
     now: str

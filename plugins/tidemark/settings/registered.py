@@ -21,7 +21,6 @@ class RegisteredColumns:
     """What a schema says of a part."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
-    """With their types."""
     message: str | None = None
     """Which message values are, of a format whose schemas have several."""
 

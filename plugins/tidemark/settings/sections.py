@@ -105,7 +105,6 @@ class NamedTransform:
     targets: tuple[str, ...]
     """The targets that it makes rows for, by name."""
     project: Path
-    """Where it is imported from."""
 
 
 JOBS = "jobs"

@@ -38,7 +38,6 @@ class Direct:
     """The columns that the transform is given."""
     transform: ArrowTransform | None
     what: str
-    """The batch, for errors."""
 
     def run(self, spans: Sequence[Span], attempt: int) -> Done:
         """All rows that the transform makes of the spans are staged; see `read` and `stage`.

@@ -40,7 +40,6 @@ class Shape:
     """What a transform returns, found without a job."""
 
     schemas: dict[str, pa.Schema]
-    """The columns, by target."""
     remarks: tuple[str, ...]
     """What a person should know about it."""
     is_by_record: bool

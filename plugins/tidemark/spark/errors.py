@@ -41,7 +41,6 @@ class SparkNotStarted(
 ):
     cause: str
     log: str
-    """The file that has Spark's own words."""
 
 
 class SparkJobFailed(
@@ -54,7 +53,6 @@ class SparkJobFailed(
 
     cause: str
     log: str
-    """The file that has Spark's own words."""
 
 
 class JvmEnded(
@@ -65,7 +63,6 @@ class JvmEnded(
     " Spark's log is {log}",
 ):
     log: str
-    """The file that has Spark's own words."""
 
 
 class SparkJobCancelled(JobFailed, text="the job was cancelled; " + _NOTHING):
@@ -76,7 +73,6 @@ class TaskRaised(JobFailed, text="{kind}: {cause}"):
     """Our part of a task has raised what is no error of ours."""
 
     kind: str
-    """The exception's class."""
     cause: str
 
 
@@ -89,8 +85,6 @@ class SparkArchiveRefused(
 
 
 class SparkEnvironmentMissing(InvalidSettings):
-    """The packed environment that a connection names is not there."""
-
     connection: str | None
     path: str
 
@@ -102,8 +96,6 @@ class SparkEnvironmentMissing(InvalidSettings):
 
 
 class SparkSecretMissing(InvalidSettings):
-    """A standalone master asks for a secret, and the connection has none."""
-
     connection: str | None
     master: str
 
@@ -180,10 +172,7 @@ class TransformRaisedForNow(JobFailed):
 
 
 class TransformReturnedOther(InvalidSettings):
-    """The transform returned something else than rows."""
-
     returned: str
-    """The class of what it returned."""
     wanted: RowsKind
     target: str = ""
 
@@ -208,29 +197,29 @@ class TransformReturnedOne(
     " {wanted} for each of {targets:list}",
 ):
     returned: str
-    """The class of what it returned."""
     wanted: RowsKind
     targets: tuple[str, ...]
 
 
-class TransformReturnedOtherTargets(InvalidSettings):
-    """The transform returned rows for other targets than the pipeline's."""
-
+class TransformReturnedOtherTargets(
+    InvalidSettings,
+    text="the transform returned rows for {_returned}; the pipeline names the targets"
+    " {targets:list}. Return a {wanted} for each, an empty one where there is nothing",
+):
     returned: tuple[str, ...]
     wanted: RowsKind
     targets: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return (
-            f"the transform returned rows for {', '.join(self.returned) or 'no target'}; the"
-            f" pipeline names the targets {', '.join(self.targets)}. Return a {self.wanted} for"
-            " each, an empty one where there is nothing"
-        )
+    @property
+    def _returned(self) -> str:
+        return ", ".join(self.returned) or "no target"
 
 
-class TransformColumnsVary(SchemaMismatch):
-    """The transform returned other columns than at the start."""
-
+class TransformColumnsVary(
+    SchemaMismatch,
+    text="{what}{_target}: the transform returned {found:list}, at the start {at_start:list}; its"
+    " columns must not depend on the data",
+):
     what: str
     """The batch that was drained, or the preview."""
     target: str
@@ -238,12 +227,9 @@ class TransformColumnsVary(SchemaMismatch):
     """Each column with its type: `n int64 not null`."""
     at_start: tuple[str, ...]
 
-    def __str__(self) -> str:
-        of = f", target {self.target}" if self.target else ""
-        return (
-            f"{self.what}{of}: the transform returned {', '.join(self.found)}, at the start"
-            f" {', '.join(self.at_start)}; its columns must not depend on the data"
-        )
+    @property
+    def _target(self) -> str:
+        return f", target {self.target}" if self.target else ""
 
 
 class TransformRowsVary(
@@ -276,21 +262,20 @@ class TransformLeftSource(
     """The rows that a transform returns do not come from those that it was given."""
 
 
-class RowsNotTransformed(IncompleteRead):
-    """A task's transform was given another number of rows than its reads counted."""
-
+class RowsNotTransformed(
+    IncompleteRead,
+    text="{what}: the transform was given {given} rows of {_ranges}, and {read} were read; "
+    + _NOTHING
+    + ". No transform can cause this: it is a defect of Tidemark, report it",
+):
     what: str
-    """The batch."""
     spans: tuple[Span, ...]
     given: int
     read: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.what}: the transform was given {self.given} rows of"
-            f" {spans_in_ranges(self.spans)}, and {self.read} were read; {_NOTHING}. No transform"
-            " can cause this: it is a defect of Tidemark, report it"
-        )
+    @property
+    def _ranges(self) -> str:
+        return spans_in_ranges(self.spans)
 
 
 class OwnDecoderNotMade(

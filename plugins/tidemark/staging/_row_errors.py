@@ -10,8 +10,6 @@ SUPPORTED = (
 
 
 class ColumnsUnwritable(SchemaMismatch):
-    """Postgres can't hold columns of the transform's rows; or they have none."""
-
     names: tuple[tuple[str, str], ...]
     """Columns, each with what is wrong with its name."""
     types: tuple[tuple[str, str], ...]
@@ -51,12 +49,9 @@ class CopyFellShort(
 
 
 class ValueUnstorable(TargetRefused):
-    """Postgres can't store a value, such as a NUL in a text, or a row that is too big."""
-
     column: str | None
     sqlstate: str
     condition: str
-    """The SQLSTATE's name."""
     limit: str | None = None
     """Which limit of Postgres a row is beyond, in the server's words."""
     encoding: str | None = None
@@ -86,12 +81,9 @@ class ValueUnstorable(TargetRefused):
 
 
 class DateHasNoJson(TargetRefused):
-    """A nested date or timestamp lies outside the years that JSON has a form for."""
-
     column: str
     arrow_type: str
     record: str | None = None
-    """See `ValueUnstorable`."""
 
     @property
     def guard(self) -> str:

@@ -55,29 +55,30 @@ class TargetRightMissing(Refused, text="{user!q} may not {action} {target}; run:
     """The statements that an owner may run."""
 
 
-class TargetIsNoTable(Refused):
-    """The target's name is that of something else."""
+_NO_TABLES = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table, which is outside of the transaction",
+    "i": "an index",
+    "I": "an index",
+    "S": "a sequence",
+    "c": "a composite type",
+}
+"""By their kind, as in pg_class."""
 
+
+class TargetIsNoTable(
+    Refused, text="{target} is {_what}; set target.table to a table (it may be partitioned)"
+):
     target: str
     kind: str
-    """As in pg_class."""
 
-    def __str__(self) -> str:
-        kind = {
-            "v": "a view",
-            "m": "a materialized view",
-            "f": "a foreign table, which is outside of the transaction",
-            "i": "an index",
-            "I": "an index",
-            "S": "a sequence",
-            "c": "a composite type",
-        }.get(self.kind, "no table")
-        return f"{self.target} is {kind}; set target.table to a table (it may be partitioned)"
+    @property
+    def _what(self) -> str:
+        return _NO_TABLES.get(self.kind, "no table")
 
 
 class TargetIsUnlogged(Refused):
-    """A crash of Postgres would empty the target, or a part of it."""
-
     target: str
     tables: tuple[str, ...]
     """The target itself, or tables below it."""
@@ -92,8 +93,6 @@ class TargetIsUnlogged(Refused):
 
 
 class PartsAreForeign(Refused):
-    """Foreign tables below the target are outside of the transaction."""
-
     target: str
     parts: tuple[tuple[str, str], ...]
     """The table above each, and its own name."""
@@ -120,23 +119,20 @@ class TargetHidesRows(
     user: str
 
 
-class TargetHasRules(Refused):
-    """Rules of the target replace an INSERT."""
-
+class TargetHasRules(
+    Refused,
+    text="{target} has rules that replace an INSERT: {rules:list}; no row would arrive in it. Set"
+    " target.table to the table that they write to, or run: {_drops}",
+):
     target: str
     rules: tuple[str, ...]
 
-    def __str__(self) -> str:
-        drops = " ".join(f"DROP RULE {quoted(name)} ON {self.target};" for name in self.rules)
-        return (
-            f"{self.target} has rules that replace an INSERT: {', '.join(self.rules)}; no row would"
-            f" arrive in it. Set target.table to the table that they write to, or run: {drops}"
-        )
+    @property
+    def _drops(self) -> str:
+        return " ".join(f"DROP RULE {quoted(name)} ON {self.target};" for name in self.rules)
 
 
 class TargetDoesNotFit(SchemaMismatch):
-    """The target's columns do not take the rows."""
-
     target: str
     differences: tuple[Misfit, ...]
 
@@ -152,30 +148,24 @@ class TargetDoesNotFit(SchemaMismatch):
         )
 
 
-class TargetsDoNotFit(SchemaMismatch):
-    """Several targets do not take the rows."""
-
+class TargetsDoNotFit(SchemaMismatch, text="{causes:lines}"):
     causes: tuple[SchemaMismatch, ...]
     """One of each target."""
 
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.causes))
 
-
-class ColumnsMayNotBeAdded(Refused):
-    """The target lacks columns, and is another role's."""
-
+class ColumnsMayNotBeAdded(
+    Refused,
+    text="{target} lacks {columns:list}, which can't be added: {cause}. Its owner may run: ALTER"
+    " TABLE {target} {_added:list};",
+):
     target: str
     columns: dict[str, str]
     """Types by names."""
     cause: str
 
-    def __str__(self) -> str:
-        added = (f"ADD COLUMN {quoted(name)} {kind}" for name, kind in self.columns.items())
-        return (
-            f"{self.target} lacks {', '.join(self.columns)}, which can't be added: {self.cause}."
-            f" Its owner may run: ALTER TABLE {self.target} {', '.join(added)};"
-        )
+    @property
+    def _added(self) -> list[str]:
+        return [f"ADD COLUMN {quoted(name)} {kind}" for name, kind in self.columns.items()]
 
 
 class TargetHasLeftovers(
@@ -193,8 +183,6 @@ class TargetHasLeftovers(
 
 
 class ForeignKeysInCircle(Refused):
-    """None of the targets can have its rows first."""
-
     foreign_keys: tuple[tuple[str, str], ...]
     """Those that can't be deferred: the table that refers, and the constraint."""
 
@@ -205,19 +193,18 @@ class ForeignKeysInCircle(Refused):
         )
 
 
-class ForeignKeyNotDeferrable(Refused):
-    """Rows may change together with those that refer to them, but not in one transaction."""
-
+class ForeignKeyNotDeferrable(
+    Refused,
+    text="rows of {parent} may be deleted or changed together with those of {child} that refer to"
+    " them, which foreign key {constraint!q} does not allow; run: {_statement}",
+):
     constraint: str
     child: str
     parent: str
 
-    def __str__(self) -> str:
-        return (
-            f"rows of {self.parent} may be deleted or changed together with those of {self.child}"
-            f" that refer to them, which foreign key {quoted(self.constraint)} does not allow; run:"
-            f" {_deferrable(self.child, self.constraint)}"
-        )
+    @property
+    def _statement(self) -> str:
+        return _deferrable(self.child, self.constraint)
 
 
 class ForeignKeyActs(
@@ -258,12 +245,9 @@ class UpsertColumnsMissing(
 ):
     missing: tuple[str, ...]
     columns: tuple[str, ...]
-    """That the rows have."""
 
 
 class UpsertColumnsReserved(InvalidSettings):
-    """Columns of the rows begin like those that an upsert adds."""
-
     prefix: str
     columns: tuple[str, ...]
 
@@ -313,19 +297,17 @@ class CollationNondeterministic(
     key: tuple[str, ...]
 
 
-class TargetIsInherited(Refused):
-    """A key could be in the target and in a table that inherits from it."""
-
+class TargetIsInherited(
+    Refused,
+    text="tables that inherit from {target}: {children:list}. A unique index does not reach them,"
+    " so a key could be there twice; use partitions instead, or run: {_statements:lines}",
+):
     target: str
     children: tuple[str, ...]
 
-    def __str__(self) -> str:
-        names = ", ".join(self.children)
-        alter = "\n".join(f"ALTER TABLE {one} NO INHERIT {self.target};" for one in self.children)
-        return (
-            f"tables that inherit from {self.target}: {names}. A unique index does not reach them,"
-            f" so a key could be there twice; use partitions instead, or run: {alter}"
-        )
+    @property
+    def _statements(self) -> list[str]:
+        return [f"ALTER TABLE {child} NO INHERIT {self.target};" for child in self.children]
 
 
 class Undecided(StrEnum):
@@ -365,9 +347,20 @@ UNDECIDED = {
 """What is so of the keys, and what helps."""
 
 
-class LastRowUnknown(TargetRefused):
-    """It is not known which of a key's rows is the last one."""
+class _KeptByGuards:
+    """Triggers and rules of the target are to blame, as far as they are known."""
 
+    by: tuple[str, ...]
+
+    @property
+    def _by(self) -> str:
+        return ", ".join(self.by) or "a trigger or a rule of it"
+
+
+_OF_UPSERT = "{target} by key ({key:list}): "
+
+
+class LastRowUnknown(TargetRefused):
     target: str
     key: tuple[str, ...]
     seq: int
@@ -375,43 +368,43 @@ class LastRowUnknown(TargetRefused):
     why: Undecided
 
     def __str__(self) -> str:
-        what, remedy = UNDECIDED[self.why]
-        return _of_upsert(self.target, self.key, self.seq, f"{self.keys} keys {what}", remedy)
+        fact, remedy = UNDECIDED[self.why]
+        return (
+            f"{self.target} by key ({', '.join(self.key)}): {self.keys} keys {fact}; nothing of"
+            f" batch {self.seq} is published. {remedy}, then run again"
+        )
 
 
 class RowUnplaced(LastRowUnknown):
     """A row lacks its key or its order: it is refused like one that a constraint refuses."""
 
 
-class MarkedRowsKept(TargetRefused):
-    """The target keeps rows that are marked as deleted."""
-
+class MarkedRowsKept(
+    _KeptByGuards,
+    TargetRefused,
+    text=_OF_UPSERT
+    + "{rows} rows that are marked as deleted are kept by {_by}; nothing of batch {seq} is"
+    " published. Let it return OLD, then run again",
+):
     target: str
     key: tuple[str, ...]
     seq: int
     rows: int
     by: tuple[str, ...]
-    """Triggers and rules."""
-
-    def __str__(self) -> str:
-        kept = f"{self.rows} rows that are marked as deleted are kept by {_named(self.by)}"
-        return _of_upsert(self.target, self.key, self.seq, kept, "Let it return OLD")
 
 
-class KeysAltered(TargetRefused):
-    """Rows that were written are not there under their keys, or not as rows of their batch."""
-
+class KeysAltered(
+    _KeptByGuards,
+    TargetRefused,
+    text=_OF_UPSERT
+    + "{rows} rows were given another key or batch_seq by {_by}; nothing of batch {seq} is"
+    " published. Let the transform make the key, and the trigger leave it, then run again",
+):
     target: str
     key: tuple[str, ...]
     seq: int
     rows: int
     by: tuple[str, ...]
-    """Triggers and rules."""
-
-    def __str__(self) -> str:
-        what = f"{self.rows} rows were given another key or batch_seq by {_named(self.by)}"
-        remedy = "Let the transform make the key, and the trigger leave it"
-        return _of_upsert(self.target, self.key, self.seq, what, remedy)
 
 
 class OthersWrite(
@@ -425,30 +418,20 @@ class OthersWrite(
     tries: int
 
 
-def _of_upsert(target: str, key: tuple[str, ...], seq: int, what: str, remedy: str) -> str:
-    return (
-        f"{target} by key ({', '.join(key)}): {what}; nothing of batch {seq} is published."
-        f" {remedy}, then run again"
-    )
-
-
-def _named(guards: tuple[str, ...]) -> str:
-    return ", ".join(guards) or "a trigger or a rule of it"
-
-
 # A publish.
 
 
-class RowRefused(TargetRefused):
-    """A constraint, column or type of a target refuses a row."""
-
+class RowRefused(
+    TargetRefused,
+    text="{targets:or} refuses a row of {_whose}: {guard}; nothing of the batch is published."
+    " Correct the rows in the transform, or change the table, then run again",
+):
     targets: tuple[str, ...]
     """Those that it may be."""
     names: dict[str, str]
     """Of the constraint, the column, the type and the table, as far as the server tells."""
     sqlstate: str
     condition: str
-    """The SQLSTATE's name."""
     record: str | None = None
     """Of which the row is, as topic[partition]@offset; None: it was not found."""
 
@@ -458,12 +441,9 @@ class RowRefused(TargetRefused):
         named = ", ".join(f"{kind} {name}" for kind, name in self.names.items()) or "a value"
         return f"{named} (SQLSTATE {self.sqlstate} {self.condition})"
 
-    def __str__(self) -> str:
-        of = f"record {self.record}" if self.record else "the batch"
-        return (
-            f"{' or '.join(self.targets)} refuses a row of {of}: {self.guard}; nothing of the batch"
-            " is published. Correct the rows in the transform, or change the table, then run again"
-        )
+    @property
+    def _whose(self) -> str:
+        return f"record {self.record}" if self.record else "the batch"
 
 
 class RowsNotPrepared(
@@ -473,7 +453,6 @@ class RowsNotPrepared(
 ):
     target: str
     guard: str
-    """See `RowRefused`."""
 
 
 class RecordsLeftOut(
@@ -511,9 +490,7 @@ class RefusedRowsNotAllFound(
     seconds: float
 
 
-class TargetKeptRowsOut(TargetRefused):
-    """A trigger or a rule of the target keeps staged rows out, without a word."""
-
+class TargetKeptRowsOut(_KeptByGuards, TargetRefused):
     target: str
     staged: int
     moved: int
@@ -522,7 +499,7 @@ class TargetKeptRowsOut(TargetRefused):
     def __str__(self) -> str:
         return (
             f"{self.staged - self.moved} of {self.staged} staged rows did not reach {self.target}:"
-            f" {_named(self.by)} dropped them; nothing of the batch is published. Filter such rows"
+            f" {self._by} dropped them; nothing of the batch is published. Filter such rows"
             " in the transform, or change the trigger (RETURN NEW lets a row in), then run again"
         )
 
@@ -566,9 +543,11 @@ class TargetLacksColumns(
     missing: tuple[str, ...]
 
 
-class TargetLacksIdentity(Refused):
-    """A publication of Postgres sends what is changed, and nothing tells the table's rows apart."""
-
+class TargetLacksIdentity(
+    Refused,
+    text="{target}: publication {publications!q:list} sends {changes}, and nothing tells the rows"
+    " apart, so Postgres refuses {changes}. Nothing was changed; run: {_statements}",
+):
     target: str
     tables: tuple[str, ...]
     """The target itself, or partitions of it."""
@@ -576,29 +555,21 @@ class TargetLacksIdentity(Refused):
     changes: str
     """What Postgres refuses."""
 
-    def __str__(self) -> str:
-        named = ", ".join(map(quoted, self.publications))
-        return (
-            f"{self.target}: publication {named} sends {self.changes}, and nothing tells the rows"
-            f" apart, so Postgres refuses {self.changes}. Nothing was changed; run: "
-            + " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in self.tables)
-        )
+    @property
+    def _statements(self) -> str:
+        return " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in self.tables)
 
 
-class TargetKeepsRows(TargetRefused):
-    """A trigger or a rule of the target keeps rows that are to be removed."""
-
+class TargetKeepsRows(
+    _KeptByGuards,
+    TargetRefused,
+    text="{target}: {removed} rows were deleted and {left} are still there: {_by} keeps them."
+    " Nothing was removed. Let it return OLD, or disable it for the rewind, then rewind again",
+):
     target: str
     removed: int
     left: int
     by: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: {self.removed} rows were deleted and {self.left} are still there:"
-            f" {_named(self.by)} keeps them. Nothing was removed. Let it return OLD, or disable it"
-            " for the rewind, then rewind again"
-        )
 
 
 class KeptRowsPruned(
@@ -610,12 +581,9 @@ class KeptRowsPruned(
     region: str
     target: str
     oldest_seq: int
-    """The oldest checkpoint that a rewind reaches."""
 
 
 class PublishedOtherwiseBefore(Refused):
-    """Batches that would be taken back together were published in different ways."""
-
     region: str
     target: str
     after_seq: int
@@ -658,55 +626,50 @@ class KeptRowsHaveOtherColumns(
     got: tuple[str, ...]
 
 
-class KeptValuesAltered(Refused):
-    """A column got another type since rows were kept: what is put back would be other values."""
-
+class KeptValuesAltered(
+    Refused,
+    text="{target}: column {column!q} is {postgres_type} now; of {_rows} that were kept for a"
+    " rewind it would not hold the value that was there. Nothing was changed. Give the column the"
+    " type that it had (ALTER TABLE … ALTER COLUMN … TYPE), then rewind again, or rewind to a newer"
+    " checkpoint",
+):
     target: str
     column: str
     postgres_type: str
     rows: int | None
     """In how many; None: what was kept of one is no value of the type at all."""
 
-    def __str__(self) -> str:
-        many = "some rows" if self.rows is None else f"{self.rows} rows"
-        return (
-            f"{self.target}: column {quoted(self.column)} is {self.postgres_type} now; of {many}"
-            " that were kept for a rewind it would not hold the value that was there. Nothing was"
-            " changed. Give the column the type that it had (ALTER TABLE … ALTER COLUMN … TYPE),"
-            " then rewind again, or rewind to a newer checkpoint"
-        )
+    @property
+    def _rows(self) -> str:
+        return "some rows" if self.rows is None else f"{self.rows} rows"
 
 
 def _acting(found: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"foreign key {quoted(name)} of {table}" for table, name in found)
 
 
-class KeysInTheWay(TargetRefused):
-    """Keys can be put back together alone, and a foreign key would change rows of another table."""
-
+class KeysInTheWay(
+    TargetRefused,
+    text="{target}: keys can't be put back one after the other ({guard}), and if their rows were"
+    " deleted first, {_acting} would delete or change others. Nothing was changed. Make the"
+    " constraint that refuses them DEFERRABLE (ALTER TABLE … DROP CONSTRAINT …, ADD UNIQUE (…)"
+    " DEFERRABLE), then rewind again",
+):
     target: str
     guard: str
     """What of the target refuses them one after the other."""
     acting: tuple[tuple[str, str], ...]
     """Tables with their foreign keys."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: keys can't be put back one after the other ({self.guard}), and if"
-            f" their rows were deleted first, {_acting(self.acting)} would delete or change others."
-            " Nothing was"
-            " changed. Make the constraint that refuses them DEFERRABLE (ALTER TABLE … DROP"
-            " CONSTRAINT …, ADD UNIQUE (…) DEFERRABLE), then rewind again"
-        )
+    @property
+    def _acting(self) -> str:
+        return _acting(self.acting)
 
 
 class KeysRenumbered(TargetRefused):
-    """Rows would be deleted to have their old numbers, and a foreign key would change others."""
-
     target: str
     keys: int
     acting: tuple[tuple[str, str], ...]
-    """See `KeysInTheWay`."""
 
     def __str__(self) -> str:
         return (
@@ -717,19 +680,15 @@ class KeysRenumbered(TargetRefused):
         )
 
 
-class KeysNotPutBack(TargetRefused):
-    """A trigger or a rule of the target keeps keys from being what they were."""
-
+class KeysNotPutBack(
+    _KeptByGuards,
+    TargetRefused,
+    text="{target}: {left} rows are still of later batches and {missing} were not put back, because"
+    " of {_by}. Nothing was changed. Disable it for the rewind, then rewind again",
+):
     target: str
     left: int
     """Rows of later batches."""
     missing: int
     """Rows that did not come back."""
     by: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return (
-            f"{self.target}: {self.left} rows are still of later batches and {self.missing} were"
-            f" not put back, because of {_named(self.by)}. Nothing was changed. Disable it for the"
-            " rewind, then rewind again"
-        )

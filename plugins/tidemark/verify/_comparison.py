@@ -50,7 +50,6 @@ class Begun:
     is_upsert: bool = False
     """Whether a later batch may have changed its rows."""
     is_purged: bool = False
-    """Whether dead letters of it were purged."""
     replayed: int | None = None
     """Of a replay, how many dead letters became its rows."""
 
