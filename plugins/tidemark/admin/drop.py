@@ -57,11 +57,7 @@ def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropRe
 
 
 def _retire_all(engine: Engine, region: str) -> None:
-    """No staging table bears the region's name: nobody would look for it any more.
-
-    Raises:
-        Refused: a process still uses one, or batches are planned.
-    """
+    """No staging table bears the region's name: nobody would look for it any more."""
     retire(engine, region)
     with autocommit(engine) as cursor:
         left = staged_batches(cursor, region)

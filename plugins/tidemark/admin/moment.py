@@ -81,11 +81,7 @@ class _Past:
         return bool(self.compacted) or not is_whole
 
     def refuse_untold(self, seq: int) -> None:
-        """Refuse a checkpoint of which Kafka can't tell that it holds no record of the time.
-
-        Raises:
-            Refused: names the ranges, and the oldest checkpoint that can be told.
-        """
+        """Refuse a checkpoint of which Kafka can't tell that it holds no record of the time."""
         faults = [*self._faults(one for one in self.spans if one.seq <= seq)]
         if not faults:
             return

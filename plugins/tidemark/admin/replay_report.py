@@ -52,19 +52,12 @@ def replay_lines(report: ReplayReport) -> Iterator[str]:
 
 def replay_summary(report: ReplayReport) -> str:
     """One sentence of numbers alone, for whoever may read the DAG sees it."""
+    dead_letters, kept = amount(report.replayed, "dead letter"), sum(report.kept.values())
     if report.applied:
-        return _was_done(report)
+        rows = amount(report.rows or 0, "row")
+        return f"Replayed {dead_letters} as {rows}; {kept:,} failed again."
     if report.is_empty:
         return "No dead letter to replay. Nothing was changed."
     refused = " It would be refused now: its log says why." if report.refused else ""
-    return f"Dry run: {_would_be_done(report)}. Nothing was changed.{refused}"
-
-
-def _was_done(report: ReplayReport) -> str:
-    dead_letters, rows = amount(report.replayed, "dead letter"), amount(report.rows or 0, "row")
-    return f"Replayed {dead_letters} as {rows}; {sum(report.kept.values()):,} failed again."
-
-
-def _would_be_done(report: ReplayReport) -> str:
-    dead_letters = amount(report.replayed, "dead letter")
-    return f"would replay {dead_letters}; {sum(report.kept.values()):,} would fail again"
+    would = f"would replay {dead_letters}; {kept:,} would fail again"
+    return f"Dry run: {would}. Nothing was changed.{refused}"

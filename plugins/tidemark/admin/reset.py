@@ -172,13 +172,7 @@ def finished_report(region: Region, request_id: str) -> ResetReport | None:
     retire(region.ledger.engine, region.name)
     back = None
     if done.batches:
-        back = Removed(
-            batches=done.batches,
-            rows=done.rows,
-            dead_letters=done.dead_letters,
-            offsets={},
-            margins={},
-        )
+        back = Removed(done.batches, done.rows, done.dead_letters, offsets={}, margins={})
     return ResetReport(
         region=region.name,
         applied=True,
@@ -263,8 +257,8 @@ class _Looked:
 
     def report(self, found: Mapping[TopicPartition, Held]) -> ResetReport:
         """`found` is what Kafka still holds."""
-        removed = _removed(self.plan, self.counted, self.facts, found)
         plan = self.plan
+        removed = _removed(plan, self.counted, self.facts, found)
         return replace(self.to_head, to_seq=plan.to_seq, offsets=plan.offsets, removed=removed)
 
 
@@ -277,9 +271,12 @@ def _look(region: Region, to_seq: int, overrides: Sequence[str], *, deletes: boo
     plan.refuse(state, facts, region.pipeline.sent_to, overrides)
     _refuse_other_table(region, state)
     rows = RowsOfTargets(region.name, region.targets, deletes=deletes)
-    counted = _count_rows(region, rows, to_seq)
-    if ACCEPT_CHANGES not in overrides:
-        _refuse_other_rows(region, plan, counted, state.head_seq)
+    with autocommit(region.ledger.engine) as cursor:
+        counted = rows.count_rows(cursor, to_seq)
+    # If a batch was published during the count, the second transaction judges.
+    if ACCEPT_CHANGES not in overrides and region.state().head_seq == state.head_seq:
+        removal = Removal(counted, plan.dead_letters, plan.replays)
+        refuse_other_removal(region.name, plan.published, removal)
     return _Looked(
         epoch=state.epoch,
         facts=facts,
@@ -305,18 +302,6 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
             raise RewindIntoOtherTable(
                 region=region.name, table=table, published_oid=oid, oid=found
             )
-
-
-def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
-    with autocommit(region.ledger.engine) as cursor:
-        return rows.count_rows(cursor, to_seq)
-
-
-def _refuse_other_rows(region: Region, plan: RewindPlan, counted: Rows, head_seq: int) -> None:
-    """Of a batch that was published while one counted, the second transaction judges."""
-    if region.state().head_seq == head_seq:
-        found = Removal(counted, plan.dead_letters, plan.replays)
-        refuse_other_removal(region.name, plan.published, found)
 
 
 def _removed(
@@ -374,13 +359,9 @@ def reset_region(
         if order and request_id and (report := finished_report(region, request_id)):
             return report
         if to is not None:
+            seq = seq_of(region, to)
             return rewind_region(
-                region,
-                seq_of(region, to),
-                order,
-                overrides=overrides,
-                request_id=request_id,
-                tell=tell,
+                region, seq, order, overrides=overrides, request_id=request_id, tell=tell
             )
         return _reset_to_head(
             region, order, run_id=run_id, request_id=request_id, is_cancelled=is_cancelled

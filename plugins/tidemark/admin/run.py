@@ -135,9 +135,6 @@ def _let_the_dead_leave(region: Region) -> None:
     """Nobody holds partitions in the group.
 
     A member that was killed looks like one that lives until its session ends: so long is waited.
-
-    Raises:
-        Refused: somebody still holds partitions then.
     """
     deadline = Deadline(region.pipeline.kafka.session_seconds + EVICTION_SECONDS)
     while holders := _holders(region):

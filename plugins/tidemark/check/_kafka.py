@@ -156,11 +156,7 @@ def refuse_missing(
     needed: Collection[AclOperation] = NEEDED_TO_READ,
     principal: str = "the connection's principal",
 ) -> None:
-    """Brokers without an authorizer grant everything; old ones say nothing.
-
-    Raises:
-        Wrong: one that is needed is not granted.
-    """
+    """Brokers without an authorizer grant everything; old ones say nothing."""
     if not granted or AclOperation.ALL in granted:
         return
     missing = ", ".join(sorted(one.name for one in {*needed} - {*granted}))

@@ -10,7 +10,7 @@ from tidemark.check.findings import Doubtful, Finding, State, Wrong, finding, fo
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.session import SETTINGS, Cursor, query
+from tidemark.postgres.session import SETTINGS, query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import ConnectionOf
@@ -215,14 +215,10 @@ def _known(found: Connection) -> str:
 
 
 def _reach(engine: Engine) -> tuple[str, _ServerFacts]:
-    server = _server_facts(engine)
-    return f"answers as {server.user} in {server.database}", server
-
-
-def _server_facts(engine: Engine) -> _ServerFacts:
     with autocommit(engine) as cursor:
         cursor.execute(query("server_facts"))
-        return _ServerFacts(*(cursor.fetchone() or ()))
+        server = _ServerFacts(*(cursor.fetchone() or ()))
+    return f"answers as {server.user} in {server.database}", server
 
 
 def _settings(engine: Engine) -> str:
@@ -283,14 +279,10 @@ def _ledger(engine: Engine) -> str:
 def _view(engine: Engine) -> str:
     """Who may read the view of dashboards, which need no right on the tables below it."""
     with autocommit(engine) as cursor:
-        readers = _view_readers(cursor)
+        cursor.execute(query("view_readers"), {"view": VIEW})
+        readers = [name for (name,) in cursor.fetchall()]
         user = find_rights(cursor, SCHEMAS[0]).user
     if user not in readers:
         raise Doubtful(f"{user} may not read it", f'GRANT SELECT ON {VIEW} TO "{user}"')
     others = [name for name in readers if name != user]
     return f"read by {', '.join(others)}" if others else "dashboards' roles need SELECT on it"
-
-
-def _view_readers(cursor: Cursor) -> list[str]:
-    cursor.execute(query("view_readers"), {"view": VIEW})
-    return [name for (name,) in cursor.fetchall()]

@@ -130,11 +130,7 @@ def init(
 
 
 def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> NewPipeline:
-    """What is to be written; names are right, and no other pipeline has them.
-
-    Raises:
-        InvalidSettings: a name can't be one, or is taken.
-    """
+    """What is to be written; names are right, and no other pipeline has them."""
     if transform is not None and transform not in tuple(TransformKind):
         raise TransformKindUnknown(given=transform, known=tuple(TransformKind))
     pipeline = _drafted(draft, {"format": "raw"})

@@ -99,10 +99,6 @@ def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
     """The merged checkpoint of the head, or the one that a rewind to that seq restores.
 
     Epoch, seq and offsets of the head are of one snapshot: a run may publish meanwhile.
-
-    Raises:
-        Refused: there is no such checkpoint, or a rewind there is refused: not all that came after
-            it can be read again.
     """
     if at is None:
         return region.ledger.merged_checkpoint(region.name)
@@ -178,19 +174,8 @@ def checkpoints(
         print_line(f"region {pipeline.region} has no checkpoint yet")
         return
     columns = ("seq", "epoch", "published", "seconds", "records", "rows", "dead letters", "spans")
-    print_table(
-        columns,
-        [
-            (
-                one.seq,
-                one.epoch,
-                one.published_at,
-                f"{(one.published_at - one.planned_at).total_seconds():.1f}",
-                one.records,
-                one.rows,
-                one.dead_letters,
-                one.spans,
-            )
-            for one in found
-        ],
-    )
+    rows = [(one.seq, one.epoch, one.published_at,
+             f"{(one.published_at - one.planned_at).total_seconds():.1f}",
+             one.records, one.rows, one.dead_letters, one.spans)
+            for one in found]  # fmt: skip
+    print_table(columns, rows)

@@ -23,11 +23,8 @@ def order_of(why: str, *, apply: bool) -> Order | None:
 
 def whoami() -> str:
     """The user and the machine."""
-    return f"{_user()}@{socket.gethostname()}"
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a container's uid may have no name: OSError from Python 3.13 on
-        return f"uid {os.getuid()}"
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

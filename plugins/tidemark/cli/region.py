@@ -128,23 +128,10 @@ def list_(
         return
     columns = ("region", "state", "epoch", "head", "last checkpoint", "dead letters", "group",
                "target", "file")  # fmt: skip
-    print_table(
-        columns,
-        [
-            (
-                one.region,
-                one.state,
-                one.epoch,
-                one.head_seq,
-                one.last_checkpoint_at,
-                one.dead_letters,
-                one.group,
-                one.target,
-                "yes" if one.region in names else "none",
-            )
-            for one in found
-        ],
-    )
+    rows = [(one.region, one.state, one.epoch, one.head_seq, one.last_checkpoint_at,
+             one.dead_letters, one.group, one.target, "yes" if one.region in names else "none")
+            for one in found]  # fmt: skip
+    print_table(columns, rows)
 
 
 def actions(
@@ -184,20 +171,13 @@ def actions(
         print_line(f"nothing was done{of}; `tidemark region list` names the regions")
         return
     rows = [(one.at, one.region, one.kind, one.requested_by, one.database_user, one.why,
-             _details_text(one.details)) for one in found]  # fmt: skip
+             ", ".join(f"{name} {value}" for name, value in one.details.items()))
+            for one in found]  # fmt: skip
     print_table(("at", "region", "what", "who", "login", "why", "details"), rows)
 
 
-def _details_text(details: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in details.items())
-
-
 def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[LedgerQueries]:
-    """Each ledger once: that of the connection, or those that the pipeline files lead to.
-
-    Raises:
-        InvalidSettings: neither a connection nor a pipeline file leads to one.
-    """
+    """Each ledger once: that of the connection, or those that the pipeline files lead to."""
     found = (
         [conn_id]
         if conn_id

@@ -14,6 +14,7 @@ import json
 import struct
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from math import floor, log10
 from typing import Any
@@ -86,10 +87,6 @@ def _of(kind: str, size: int | None = None) -> Callable[[dict[str, Any]], bool]:
     return fits
 
 
-def _is_uuid(schema: dict[str, Any]) -> bool:
-    return _of("string")(schema) or _of("fixed", 16)(schema)
-
-
 def _is_decimal(schema: dict[str, Any]) -> bool:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
@@ -107,7 +104,7 @@ def _digits(size: Any) -> int:
 _LOGICAL: dict[str, Callable[[dict[str, Any]], bool]] = {
     "decimal": _is_decimal,
     "big-decimal": _of("bytes"),
-    "uuid": _is_uuid,
+    "uuid": lambda schema: _of("string")(schema) or _of("fixed", 16)(schema),
     "duration": _of("fixed", 12),
     "date": _of("int"),
     "time-millis": _of("int"),
@@ -163,9 +160,9 @@ class AvroDecoder:
         self._registry = registry
         self._max_bytes = max_bytes
         self._takes_null = takes_null
-        self._refuses_new = refuses_new
-        self._rows = rows
-        self._refuses_deletion = refuses_deletion
+        self._readers = partial(
+            Readers, refuses_new=refuses_new, rows=rows, refuses_deletion=refuses_deletion
+        )
         self._plans = Plans(self._made)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -242,12 +239,7 @@ class AvroDecoder:
     def _made(self, schema_id: SchemaId) -> Plan:
         schema, named = parsed(self._registry.schema(schema_id))
         try:
-            readers = Readers(
-                named,
-                refuses_new=self._refuses_new,
-                rows=self._rows,
-                refuses_deletion=self._refuses_deletion,
-            )
+            readers = self._readers(named)
             read = readers.datum(schema, self._type)
             fast = None if readers.looks_for_deletions else columns(schema, named, self.schema)
             return Plan(read, fast)

@@ -63,11 +63,8 @@ def _wire(of: pa.DataType) -> pa.DataType:
         return pa.list_(_wire(of.value_type))
     if pa.types.is_decimal(of):
         return WIRE
-    return pa.string() if pa.types.is_binary(of) or _is_time(of) else of
-
-
-def _is_time(of: pa.DataType) -> bool:
-    return bool(pa.types.is_date(of) or pa.types.is_timestamp(of))
+    is_time = pa.types.is_date(of) or pa.types.is_timestamp(of)
+    return pa.string() if is_time or pa.types.is_binary(of) else of
 
 
 def _column(array: pa.Array, field: pa.Field, bad: dict[int, Refusal]) -> pa.Array:

@@ -55,11 +55,7 @@ class Plans(Generic[Key, Plan]):
         return found
 
     def unnamed(self, key: Key) -> Plan:
-        """The same for a plan that is part of another, whose refusal names the key.
-
-        Raises:
-            Refusal: there is none.
-        """
+        """The same for a plan that is part of another, whose refusal names the key."""
         found = self._kept(key)
         if isinstance(found, Refusal):
             raise Refusal(found.reason, found.detail)

@@ -164,7 +164,8 @@ class Messages:
         self._check = reading.sound(descriptor, schema.names, "$")
         is_untold = refuses_deletion and DELETED_FIELD not in schema.names
         self._tells_deletion = is_untold and DELETED_FIELD in descriptor.fields_by_name
-        self._is_whole = message.IsInitialized if _requires(descriptor) else None
+        is_required = any(field.is_required for one in parts(descriptor) for field in one.fields)
+        self._is_whole = message.IsInitialized if is_required else None
         self._reads = [reading.field(descriptor, one.name, one.type) for one in schema]
         is_simple = not self._tells_deletion and self._is_whole is None
         self._columns = fast_way(descriptor, schema) if is_simple else None
@@ -243,11 +244,6 @@ def _or_refused(read: Read, message: "Message", at: int, refused: dict[int, Refu
         return read(message)
     except Refusal as refusal:
         return refused.setdefault(at, refusal) and None
-
-
-def _requires(message: "Descriptor") -> bool:
-    """Whether the message, or one within it, has fields that must be there."""
-    return any(field.is_required for one in parts(message) for field in one.fields)
 
 
 MOST_SCHEMAS = 100

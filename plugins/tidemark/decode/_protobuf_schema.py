@@ -127,11 +127,7 @@ class MessageSchema:
 
 
 def message_of_set(descriptors: bytes, name: str) -> "type[Message]":
-    """The class of a message by its full name, of a serialized FileDescriptorSet.
-
-    Raises:
-        Refusal, MissingExtra: as `Schema`.
-    """
+    """The class of a message by its full name, of a serialized FileDescriptorSet."""
     found = _parsed(_library().FileDescriptorSet, descriptors, bytes)
     return _named(_pool_of(found.file), name)
 

@@ -402,12 +402,7 @@ class _Whole:
         self._written: dict[tuple[str, int, str], Written] = {}
 
     def of(self, schema: "Schema", name: str = "", depth: int = 0) -> Written:
-        """The schema, by this name where another refers to it.
-
-        Raises:
-            Refusal: its references are nested too deep.
-            Unreachable, InvalidSettings: see `Registry.schema`.
-        """
+        """The schema, by this name where another refers to it."""
         if depth > MOST_REFERENCES:
             raise Refusal(
                 Reason.OTHER_SCHEMA, f"its references are nested deeper than {MOST_REFERENCES}"

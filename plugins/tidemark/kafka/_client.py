@@ -37,7 +37,7 @@ class Client:
         self._note: Note
         self.is_poisoned = False
         """It met a corrupt batch: its threads may never end."""
-        self.consumer = Consumer({**self._config, "error_cb": self._complain})
+        self.consumer = Consumer({**self._config, "error_cb": lambda error: self._note(error)})
 
     def begin(self, begins: Sequence[KafkaPartition], note: Note) -> None:
         """Read from there on; `note` hears complaints."""
@@ -78,9 +78,6 @@ class Client:
             _ABANDONED.append(self)
         else:
             self.consumer.close()
-
-    def _complain(self, error: KafkaError) -> None:
-        self._note(error)
 
 
 @contextmanager

@@ -237,7 +237,8 @@ class Member:
             )
             while not self._ended:
                 self._poll(consumer)
-                self._obey(consumer)
+                while not self._commands.empty():
+                    self._commands.get()(consumer)
             consumer.close()
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
@@ -257,10 +258,6 @@ class Member:
             self._fail(error)
         else:
             log.warning("%s: %s", self.client_id, error)
-
-    def _obey(self, consumer: Consumer) -> None:
-        while not self._commands.empty():
-            self._commands.get()(consumer)
 
     def _end(self, _: Consumer) -> None:
         self._ended = True

@@ -409,11 +409,7 @@ class Reading:
         return parts
 
     def _heed(self, where: TopicPartition, run: list[Message]) -> list[Message]:
-        """The records of a span among what came of its partition, if it is still read.
-
-        Raises:
-            Unreachable: records came of a partition that nobody asked for: others may be missing.
-        """
+        """The records of a span among what came of its partition, if it is still read."""
         progress = self._open.get(where)
         if progress is None:
             if where not in self._spans:
@@ -467,11 +463,7 @@ class Reading:
         self._done.clear()
 
     def _refuse_silence(self) -> None:
-        """No span waits for longer than it may.
-
-        Raises:
-            DataLost, Unreachable: one does.
-        """
+        """No span waits for longer than it may."""
         for progress in self._open.values():
             if self._still - progress.moved_at > self._seconds:
                 raise self._complaints.silence(progress.log, progress.position, self._seconds)

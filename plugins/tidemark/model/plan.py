@@ -75,7 +75,8 @@ def share(
     while left:
         level = left // len(thirsty)
         if level == 0:
-            for partition in _rotated(thirsty, turn * left)[:left]:
+            first = turn * left % len(thirsty)
+            for partition in (thirsty[first:] + thirsty[:first])[:left]:
                 shares[partition] += 1
             break
         for partition in thirsty:
@@ -84,11 +85,6 @@ def share(
             left -= poured
         thirsty = [p for p in thirsty if shares[p] < backlog[p]]
     return shares
-
-
-def _rotated(partitions: list[TopicPartition], places: int) -> list[TopicPartition]:
-    pivot = places % len(partitions)
-    return partitions[pivot:] + partitions[:pivot]
 
 
 MAX_BIGINT = 2**63 - 1

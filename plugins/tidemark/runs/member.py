@@ -92,9 +92,6 @@ def _as_opened(region: Region, run: Run) -> Region:
     """The region, with the columns that the run was opened with.
 
     Of a run whose epoch has passed nothing is known any more: its member is fenced.
-
-    Raises:
-        Refused: its settings are others; see `refuse_other_settings`.
     """
     state = region.state()
     if state.epoch != run.epoch:

@@ -176,11 +176,7 @@ def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
 
 
 def _writer(endpoints: Endpoints) -> str | None:
-    """The role of Spark's tasks in Postgres; None where it is the drivers' own.
-
-    Raises:
-        InvalidSettings: their connection does not say it.
-    """
+    """The role of Spark's tasks in Postgres; None where it is the drivers' own."""
     if (tasks := endpoints.executors_warehouse) is None:
         return None
     if not tasks.login:

@@ -14,7 +14,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
-from tidemark.postgres.session import Cursor, query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches, table_names
 
@@ -63,15 +63,10 @@ def _done_with(engine: Engine, region: str) -> Iterator[int]:
     next_seq and is not planned is done with, for ever.
     """
     with autocommit(engine) as cursor:
-        next_seq, unpublished = _seqs_in_use(cursor, region)
+        cursor.execute(query("seqs_in_use"), {"region": region})
+        next_seq, unpublished = cursor.fetchone() or (0, [])
         staged = staged_batches(cursor, region)
     return (seq for seq in staged if seq < next_seq and seq not in unpublished)
-
-
-def _seqs_in_use(cursor: Cursor, region: str) -> tuple[int, list[int]]:
-    """The next seq, and those of unpublished batches."""
-    cursor.execute(query("seqs_in_use"), {"region": region})
-    return cursor.fetchone() or (0, [])
 
 
 def _end_writers(engine: Engine, staging: Staging) -> None:

@@ -90,15 +90,11 @@ def check_names(names: Iterable[str]) -> None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        _check_name(name)
+        if fault := _fault_of(name):
+            raise FieldNameUnfit(field=name, fault=fault)
         if other := seen.get(name.lower()):
             raise FieldsOfOneName(names=(other, name))
         seen[name.lower()] = name
-
-
-def _check_name(name: str) -> None:
-    if fault := _fault_of(name):
-        raise FieldNameUnfit(field=name, fault=fault)
 
 
 def _fault_of(name: str) -> str | None:

@@ -80,7 +80,8 @@ def transformed(
             raise TransformReturnedOther(
                 returned=type(rows).__name__, wanted="DataFrame", target=name
             )
-    _refuse_varying(parts)
+    if len(found := tuple(name for name, rows in parts.items() if varying(rows))) > 1:
+        raise TransformRowsVary(targets=found)
     return parts
 
 
@@ -103,11 +104,6 @@ def attempts(told: Iterable[Row]) -> list[Attempt]:
     for member, attempt, target, rows in told:
         found.setdefault((member, attempt), {})[target] = rows
     return [Attempt(*key, rows) for key, rows in found.items()]
-
-
-def _refuse_varying(parts: Frames) -> None:
-    if len(found := tuple(name for name, rows in parts.items() if varying(rows))) > 1:
-        raise TransformRowsVary(targets=found)
 
 
 def _together(parts: Frames) -> DataFrame:

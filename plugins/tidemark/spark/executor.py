@@ -191,7 +191,7 @@ class SparkExecutor:
         return self._shaped.is_by_record
 
     def warm(self) -> None:
-        """Spark and its first worker have started; see `warm.warm`."""
+        """Spark and its first worker have started; see `warm`."""
         warm(self._context, for_rows=not isinstance(self._transform, ArrowTransform | None))
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:

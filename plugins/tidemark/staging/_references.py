@@ -66,9 +66,6 @@ def refuse_unfit_references(
     One of a target to itself need not wait: rows go in, and come back, in an order that it takes.
 
     `upserts` are those of targets whose rows a batch may change, by name.
-
-    Raises:
-        Refused: with the statement that helps.
     """
     references = find_references(cursor, targets)
     _in_order(references, targets)

@@ -189,15 +189,18 @@ class UpsertedRows:
             TargetRefused: a foreign key would change rows of another table.
             psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
         """
+        remove = REMOVE.format(**names, is_renumbered=_is_renumbered(shapes))
         cursor.execute("SAVEPOINT put_back")
         try:
-            restored = _run(cursor, *_in_place(names, shapes))
+            restored = _run(cursor, remove, [RESTORE.format(**shape) for shape in shapes])
         except psycopg2.Error as error:
             if not rests_on_others(error):
                 raise
             cursor.execute("ROLLBACK TO SAVEPOINT put_back")
             self._refuse_acting(cursor, error)
-            restored = _run(cursor, *_anew(names, shapes))
+            parts = RESTORE_CHANGED, RESTORE_DELETED
+            inserts = [part.format(**shape) for shape in shapes for part in parts]
+            restored = _run(cursor, REMOVE_ALL.format(**names), inserts)
         cursor.execute("RELEASE SAVEPOINT put_back")
         return restored
 
@@ -218,11 +221,7 @@ class UpsertedRows:
             raise KeysInTheWay(target=str(self.target), guard=guard, acting=acting) from None
 
     def _shapes(self, cursor: Cursor, names: Names) -> list[Names]:
-        """The names for the rows that were kept, by the columns that the target had then.
-
-        Raises:
-            Refused: see `_shape`; or a value would come back as another one.
-        """
+        """The names for the rows that were kept, by the columns that the target had then."""
         cursor.execute(SHAPES.format(**names))
         return [{**names, **self._shape(cursor, names, *one)} for one in cursor.fetchall()]
 
@@ -310,24 +309,9 @@ def _any_differs(names: Sequence[str], before: Mapping[str, sql.Composable]) -> 
     return sql.SQL(" OR ").join(differ) if differ else sql.SQL("false")
 
 
-Statement = tuple[sql.Composable, Sequence[sql.Composable]]
-"""What deletes, and what inserts behind it."""
-
-
-def _in_place(names: Names, shapes: Sequence[Names]) -> Statement:
-    remove = REMOVE.format(**names, is_renumbered=_is_renumbered(shapes))
-    return remove, [RESTORE.format(**shape) for shape in shapes]
-
-
 def _is_renumbered(shapes: Sequence[Names]) -> sql.Composable:
     renumbered = [IS_RENUMBERED.format(**shape) for shape in shapes]
     return sql.SQL(" OR ").join(renumbered) if renumbered else sql.SQL("false")
-
-
-def _anew(names: Names, shapes: Sequence[Names]) -> Statement:
-    parts = RESTORE_CHANGED, RESTORE_DELETED
-    inserts = [part.format(**shape) for shape in shapes for part in parts]
-    return REMOVE_ALL.format(**names), inserts
 
 
 def _run(cursor: Cursor, remove: sql.Composable, inserts: Sequence[sql.Composable]) -> int:

@@ -97,9 +97,6 @@ def write_new_rows(cursor: Cursor, names: Names) -> tuple[int, int]:
     """The same where none of the keys was there a moment ago.
 
     If another session has inserted one since, or a row is refused, `write_rows` decides.
-
-    Raises:
-        psycopg2.Error: see `write_rows`.
     """
     cursor.execute("SAVEPOINT new_rows")
     try:
@@ -136,11 +133,7 @@ def write_some(cursor: Cursor, names: Names, *, deletes: bool) -> tuple[int, int
 
 
 def refuse_foreign(cursor: Cursor, names: Names) -> None:
-    """Rows of the batch's keys that are there are its own.
-
-    Raises:
-        KeysWrittenMeanwhile: they are not.
-    """
+    """Rows of the batch's keys that are there are its own."""
     exact_texts(cursor)  # the target's triggers may have set others
     cursor.execute(upsert_sql.FOREIGN.format(**names))
     if cursor.fetchone() != (0,):
@@ -189,9 +182,6 @@ def apply_in_order(cursor: Cursor, names: Names, *, deletes: bool) -> int | None
     """The keys are what the last rows say; how many have a row. None: some are still refused.
 
     `names` are those of the upsert.
-
-    Raises:
-        KeysWrittenMeanwhile: see `write_some`.
     """
     cursor.execute(upsert_sql.TO_WRITE.format(**{**names, "taken": EVERYTHING}))
     (rows,) = cursor.fetchone() or (0,)

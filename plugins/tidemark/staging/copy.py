@@ -278,7 +278,8 @@ class _RowCopy:
             except (ValueUnstorable, DateHasNoJson) as error:
                 _undo(cursor)
                 if some.num_rows > 1:
-                    slices += _halves(some)
+                    middle = some.num_rows // 2
+                    slices += [some.slice(middle), some.slice(0, middle)]  # taken from the end
                 else:
                     pieces.append(self._refused(cursor, some, error))
             else:
@@ -364,12 +365,6 @@ class _SharedSavepoint:
             _undo(self._cursor)
             return False
         return True
-
-
-def _halves(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Both halves, the later one first: they are taken from the end."""
-    middle = batch.num_rows // 2
-    return [batch.slice(middle), batch.slice(0, middle)]
 
 
 def _named(error: _Refusal, where: list[Any], encoding: str | None) -> _Refusal:

@@ -301,7 +301,9 @@ def savepoint(cursor: Cursor, movings: Sequence[Moving]) -> Iterator[SearchStep]
         if not is_refusal(error):
             raise
         by = _refusing(error, movings, step.moving)
-        rests_on = _rests_on(error.pgcode, movings.index(by))
+        # Parents stand first: a row that refers to none of the batch's rows rests on fewer.
+        place, code = movings.index(by), error.pgcode
+        rests_on = 2 + place if code in REFERS else int(code in UNIQUE)
         refusal = RefusedBy(by.target.name, target_refused(error, [by.target]).guard, rests_on)
     else:
         cursor.execute("RELEASE SAVEPOINT slice")
@@ -315,11 +317,6 @@ def _refusing(error: psycopg2.Error, movings: Sequence[Moving], at_work: Moving)
     place = error.diag.schema_name, error.diag.table_name
     named = [one for one in movings if (one.target.schema, one.target.table) == place]
     return named[0] if named else at_work
-
-
-def _rests_on(code: str | None, place: int) -> int:
-    """Parents stand first: what refers to none of the batch's rows rests on fewer."""
-    return 2 + place if code in REFERS else int(code in UNIQUE)
 
 
 Slice = Sequence[int]

@@ -5,6 +5,7 @@ Readers record there which spans they have read whole; the driver takes one such
 
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import Any
 
 import psycopg2.errors
 from psycopg2 import sql
@@ -261,7 +262,7 @@ def complete_reads(
         (member,),
     )
     wanted = set(spans)
-    found = [_read(*row) for row in cursor.fetchall()]
+    found = [_read(row) for row in cursor.fetchall()]
     cursor.execute(
         sql.SQL(
             "SELECT topic, partition, start_offset, end_offset FROM {reads} WHERE member = %s"
@@ -290,25 +291,14 @@ def _reads(staging: Staging) -> sql.Identifier:
     return sql.Identifier(staging.schema, staging.reads)
 
 
-def _read(
-    topic: str,
-    partition: int,
-    start: int,
-    end: int,
-    member: int,
-    attempt: int,
-    records: int,
-    dead_letters: int,
-    size: int,
-    *read_up_to: int | None,
-) -> SpanRead:
-    span, position = Span(topic, partition, start, end), LogPosition.known(*read_up_to)
+def _read(row: tuple[Any, ...]) -> SpanRead:
+    *span, member, attempt, records, dead_letters, size, record_end, leader_epoch = row
     return SpanRead(
-        span=span,
+        span=Span(*span),
         member=member,
         attempt=attempt,
         records=records,
         dead_letters=dead_letters,
         bytes=size,
-        read_up_to=position,
+        read_up_to=LogPosition.known(record_end, leader_epoch),
     )

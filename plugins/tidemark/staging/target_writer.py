@@ -404,11 +404,7 @@ class TargetWriters:
         writers: Sequence[TargetWriter],
         room: int | None,
     ) -> dict[str, Moved]:
-        """Move the rows beside others who write to the same keys: what these wrote is kept first.
-
-        Raises:
-            TargetRefused: they do not let it come to an end.
-        """
+        """Move the rows beside others who write to the same keys: what they wrote is kept first."""
         cursor = transaction.cursor
         cursor.execute("SAVEPOINT moves")  # the end of the transaction releases it
         for _ in range(TRIES):

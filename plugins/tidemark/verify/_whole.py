@@ -75,13 +75,9 @@ def _of_target(cursor: Cursor, region: str, target: Target) -> Whole:
 
 def _none(cursor: Cursor, region: str, target: Target, note: str) -> Whole:
     """None of the rows that the ledger counted are there."""
-    rows = {seq: (0, rows) for seq, rows in _counted_rows(cursor, region, target)}
-    return Whole({target.name: rows}, differences=(), wrong=0, notes=(note,), unfit=(note,))
-
-
-def _counted_rows(cursor: Cursor, region: str, target: Target) -> list[tuple[int, int]]:
     cursor.execute(query("counted_rows"), {"region": region, "target": target.name})
-    return list(cursor.fetchall())
+    rows = {seq: (0, rows) for seq, rows in cursor.fetchall()}
+    return Whole({target.name: rows}, differences=(), wrong=0, notes=(note,), unfit=(note,))
 
 
 def _whole(cursor: Cursor, region: str, target: Target, batch_seq: TableColumn) -> Whole:
