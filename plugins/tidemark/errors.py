@@ -207,8 +207,7 @@ class OutcomeUnknown(TidemarkError, hint="Nothing: a retry finds what was commit
 
 
 class CommitRefused(
-    TidemarkError,
-    hint="Nothing of it was kept. If it happens again, read Postgres' log.",
+    TidemarkError, hint="Nothing of it was kept. If it happens again, read Postgres' log."
 ):
     """Postgres answered COMMIT with ROLLBACK: the transaction was rolled back."""
 

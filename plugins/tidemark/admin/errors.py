@@ -142,8 +142,7 @@ class MirrorDuringWithholding(
 
 
 class NothingToWithhold(
-    Refused,
-    text="region {region} has no output topic: there is no batch to withhold",
+    Refused, text="region {region} has no output topic: there is no batch to withhold"
 ):
     region: str
 

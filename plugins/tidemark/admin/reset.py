@@ -352,10 +352,7 @@ def reset_region(
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
             the request was done before, and other epochs followed.
     """
-    with (
-        traced_run("reset", pipeline.region, run_id),
-        region_of(pipeline, connections) as region,
-    ):
+    with traced_run("reset", pipeline.region, run_id), region_of(pipeline, connections) as region:
         if order and request_id and (report := finished_report(region, request_id)):
             return report
         if to is not None:

@@ -15,10 +15,7 @@ WORKER: Needs = {
     "actions": ("SELECT", "INSERT"),  # what a person did stays on record
     "alembic_version": ("SELECT",),
 }
-READER: Needs = {
-    "": ("SELECT",),
-    "doorbells": ("SELECT", "INSERT", "UPDATE"),
-}
+READER: Needs = {"": ("SELECT",), "doorbells": ("SELECT", "INSERT", "UPDATE")}
 
 
 def missing_rights(cursor: Cursor, needs: Needs, kinds: Sequence[str]) -> Missing:

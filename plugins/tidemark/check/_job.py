@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.check._compaction import refuse_long_pause
 from tidemark.check.findings import Doubtful, Finding, State, Unknown, Wrong, finding, found_by
-from tidemark.check.first_records import (
-    WHOLE_ROWS,
-    SourceKey,
-    inferred_of,
-    raw_records,
-    sample_of,
-)
+from tidemark.check.first_records import WHOLE_ROWS, SourceKey, inferred_of, raw_records, sample_of
 from tidemark.decode.port import Reason
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
@@ -219,8 +213,7 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
     request = replace(
-        open_request(region, "check", region.pipeline.bounds(), facts, state.epoch),
-        added=added,
+        open_request(region, "check", region.pipeline.bounds(), facts, state.epoch), added=added
     )
     request.check(FoundRegion(state, partitions, region.ledger))
     kept = [ms for ms in (facts.deletions or {}).values() if ms is not None]

@@ -65,10 +65,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> Non
         found = ledger.queries.dead_letter_reasons(pipeline.region)
     for reason in sorted(strange - set(found)):
         raise ReasonUnknown(
-            region=pipeline.region,
-            reason=reason,
-            found=tuple(found),
-            possible=tuple(sorted(ours)),
+            region=pipeline.region, reason=reason, found=tuple(found), possible=tuple(sorted(ours))
         )
 
 

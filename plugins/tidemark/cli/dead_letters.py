@@ -112,10 +112,8 @@ def purge_them(
 
 def _age(text: str | None) -> timedelta:
     found = _AGE.fullmatch(text or "")
-    if not found:
-        raise PurgeWithoutAge(given=text)
-    age = timedelta(**{_UNITS[found[2]]: int(found[1])})
-    if age > _MOST:
+    age = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    if age is None or age > _MOST:
         raise PurgeWithoutAge(given=text)
     return age
 

@@ -63,16 +63,14 @@ class PurgeWithoutAge(InvalidSettings):
 
 
 class TimeUnreadable(
-    InvalidSettings,
-    text="{option} {given!r} is not a time; write it like 2026-01-31T12:00:00Z",
+    InvalidSettings, text="{option} {given!r} is not a time; write it like 2026-01-31T12:00:00Z"
 ):
     option: str
     given: str
 
 
 class PartitionUnreadable(
-    InvalidSettings,
-    text="{given!r} is not a partition; write it like 'flights[3]'",
+    InvalidSettings, text="{given!r} is not a partition; write it like 'flights[3]'"
 ):
     given: str
 
@@ -94,8 +92,7 @@ class ReasonUnknown(InvalidSettings):
 
 
 class AddressUnreadable(
-    InvalidSettings,
-    text="--serve {address}: give host and port, as in 127.0.0.1:9464",
+    InvalidSettings, text="--serve {address}: give host and port, as in 127.0.0.1:9464"
 ):
     address: str
 
@@ -159,8 +156,7 @@ class ConnectionNowhere(InvalidSettings):
 
 
 class NoOffsetsAt(
-    Refused,
-    text="region {region} has no checkpoint {seq} (`tidemark checkpoints` lists them)",
+    Refused, text="region {region} has no checkpoint {seq} (`tidemark checkpoints` lists them)"
 ):
     region: str
     seq: int
@@ -261,8 +257,7 @@ class ValuesNotRecognised(InvalidSettings, text="its values look like {looks}. "
 
 
 class ValuesWithoutField(
-    InvalidSettings,
-    text="its values look like {looks} and tell no field. " + BY_HAND,
+    InvalidSettings, text="its values look like {looks} and tell no field. " + BY_HAND
 ):
     looks: str
 
@@ -287,8 +282,7 @@ class SchemaNotHad(InvalidSettings, text="{_schema} of its values: {cause}"):
 
 
 class SchemaKindUnknown(
-    InvalidSettings,
-    text="schema {schema} of its values is of the kind {kind}. " + BY_HAND,
+    InvalidSettings, text="schema {schema} of its values is of the kind {kind}. " + BY_HAND
 ):
     schema: int | str
     kind: str

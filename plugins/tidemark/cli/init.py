@@ -16,13 +16,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from tidemark.check.first_records import (
-    WHOLE_ROWS,
-    Preview,
-    SourceKey,
-    preview_of,
-    raw_records,
-)
+from tidemark.check.first_records import WHOLE_ROWS, Preview, SourceKey, preview_of, raw_records
 from tidemark.cli.faults import (
     DraftRefused,
     FileNotWritten,

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.faults import (
-    START,
-    ConnectionNowhere,
-    FolderWithoutPipeline,
-    RegionWithoutFile,
-)
+from tidemark.cli.faults import START, ConnectionNowhere, FolderWithoutPipeline, RegionWithoutFile
 from tidemark.errors import InvalidSettings, Unreachable
 
 if TYPE_CHECKING:
@@ -168,14 +163,8 @@ def _environment_of(file: Path) -> dict[str, str]:
         lines = file.read_text().splitlines()
     except OSError:
         return {}
-    words = [shlex.split(line) for line in lines if line.startswith("export ")]
-    return dict(_pairs(words))
-
-
-def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        name, _, value = line[1].partition("=")
-        yield name, value
+    words = [shlex.split(line)[1] for line in lines if line.startswith("export ")]
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def started_spark(spec: "JobSpec") -> "JobExecutor":

@@ -29,13 +29,7 @@ from tidemark.decode.infer import (
     value_kind,
 )
 from tidemark.decode.port import Decoding, Refusal
-from tidemark.decode.record_types import (
-    CHANGE,
-    PAYLOAD,
-    WRAPPED_CHANGE,
-    RecordTypes,
-    record_types,
-)
+from tidemark.decode.record_types import CHANGE, PAYLOAD, WRAPPED_CHANGE, RecordTypes, record_types
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings, SchemaMismatch
 from tidemark.settings.decode import DELETED_FIELD, Envelope
@@ -208,11 +202,7 @@ def _framed(record: Record) -> bytes | None:
 
 
 def _decoding(
-    found: ValueKind,
-    values: Sequence[bytes],
-    registry: "Connection | None",
-    *,
-    in_headers: bool,
+    found: ValueKind, values: Sequence[bytes], registry: "Connection | None", *, in_headers: bool
 ) -> Decoding:
     """How values that look so are decoded, before their fields are known."""
     if found is ValueKind.json:

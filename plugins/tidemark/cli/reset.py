@@ -15,13 +15,7 @@ from tidemark.cli.output import (
     print_table,
     spinning,
 )
-from tidemark.cli.project import (
-    DAGS,
-    PipelinesDir,
-    RegionName,
-    connections_of,
-    find_pipeline,
-)
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, ACCEPT_RESEND
 from tidemark.model.plain import age, plain
 from tidemark.protocol.reset import destination

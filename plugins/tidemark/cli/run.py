@@ -169,10 +169,7 @@ def run(
 
 
 def _run(
-    pipeline: Pipeline,
-    connections: "Connections",
-    bounds: dict[str, int],
-    overrides: list[str],
+    pipeline: Pipeline, connections: "Connections", bounds: dict[str, int], overrides: list[str]
 ) -> "Closed":
     limits = replace(pipeline.bounds(), **bounds)
     prepare_spark(pipeline)

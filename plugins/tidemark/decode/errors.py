@@ -50,16 +50,14 @@ class RegistryLoginInHost(
 
 
 class RegistrySilent(
-    Unreachable,
-    text="the schema registry {url} did not answer: {cause}. " + _LOOK_AT_IT,
+    Unreachable, text="the schema registry {url} did not answer: {cause}. " + _LOOK_AT_IT
 ):
     url: str
     cause: str
 
 
 class RegistryFailed(
-    Unreachable,
-    text="the schema registry {url} answered {cause}. " + _LOOK_AT_IT,
+    Unreachable, text="the schema registry {url} answered {cause}. " + _LOOK_AT_IT
 ):
     """The schema registry answers with an error that says nothing about what was asked for."""
 

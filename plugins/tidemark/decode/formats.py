@@ -122,11 +122,7 @@ def _enveloped(decoding: Decoding, decoder_of: Callable[[pa.Schema], Decoder]) -
     placeholder = Unavailable(decoding.placeholder) if decoding.placeholder else None
     if decoding.envelope == Envelope.debezium:
         return DebeziumDecoder(
-            decoding.declared,
-            decoder_of,
-            decoding.source,
-            placeholder,
-            old_key=decoding.old_key,
+            decoding.declared, decoder_of, decoding.source, placeholder, old_key=decoding.old_key
         )
     if placeholder:
         return UnavailableDecoder(decoding.declared, decoder_of, placeholder)

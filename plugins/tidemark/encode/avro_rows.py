@@ -169,10 +169,7 @@ _PLAIN: dict[str, tuple[Any, Encode]] = {
         {"type": "long", "logicalType": "local-timestamp-micros"},
         moment,
     ),
-    "timestamp with time zone": (
-        {"type": "long", "logicalType": "timestamp-micros"},
-        moment,
-    ),
+    "timestamp with time zone": ({"type": "long", "logicalType": "timestamp-micros"}, moment),
     "uuid": ({"type": "string", "logicalType": "uuid"}, text),
     "json": ("string", document),
     "jsonb": ("string", document),

@@ -26,7 +26,6 @@ class ValueNotOfAvro(
 
 
 class JsonTooDeep(
-    Refused,
-    text="a column's JSON is nested too deep to be read ({cause}): " + _INSTEAD,
+    Refused, text="a column's JSON is nested too deep to be read ({cause}): " + _INSTEAD
 ):
     cause: str

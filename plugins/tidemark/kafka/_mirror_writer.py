@@ -63,11 +63,7 @@ class Sender:
     """
 
     def __init__(
-        self,
-        producer: Producer,
-        topics: Topics,
-        seconds: int,
-        clock: Clock = time.monotonic,
+        self, producer: Producer, topics: Topics, seconds: int, clock: Clock = time.monotonic
     ) -> None:
         self._producer = producer
         self._topics = topics

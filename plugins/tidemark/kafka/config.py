@@ -4,10 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.kafka.errors import (
-    KerberosLoginRefused,
-    OAuthMethodMissing,
-)
+from tidemark.kafka.errors import KerberosLoginRefused, OAuthMethodMissing
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection

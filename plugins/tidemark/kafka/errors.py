@@ -18,8 +18,7 @@ from tidemark.model.plain import amount
 
 
 class BrokersSilent(
-    Unreachable,
-    text="{what}: no broker answered in {seconds:g} s; look whether they run",
+    Unreachable, text="{what}: no broker answered in {seconds:g} s; look whether they run"
 ):
     what: str
     """What was asked for: `topic flights`."""
@@ -73,8 +72,7 @@ class KafkaForbids(
 
 
 class KafkaTopicMissing(
-    InvalidSettings,
-    text="{what} does not exist; create it or correct kafka.topics",
+    InvalidSettings, text="{what} does not exist; create it or correct kafka.topics"
 ):
     what: str
 
@@ -96,8 +94,7 @@ class NoTopicMatches(
 
 
 class PartitionsUnlisted(
-    Unreachable,
-    text="topic {topic}: the broker listed no partitions; try again",
+    Unreachable, text="topic {topic}: the broker listed no partitions; try again"
 ):
     topic: str
 
@@ -353,8 +350,7 @@ class OutputRecordInvalid(
 
 
 class OutputForbidden(
-    Refused,
-    text="{topics.named}: Kafka answers {answer}; grant WRITE and DESCRIBE",
+    Refused, text="{topics.named}: Kafka answers {answer}; grant WRITE and DESCRIBE"
 ):
     topics: Topics
     answer: str

@@ -192,11 +192,7 @@ def _with_range(
     with probing(config, partition) as met_at:
         span = Span(*partition, offset, extent(met_at, offset, log_end))
     return CorruptRange(
-        topic=partition.topic,
-        partition=partition.partition,
-        offset=offset,
-        span=span,
-        found=found,
+        topic=partition.topic, partition=partition.partition, offset=offset, span=span, found=found
     )
 
 

@@ -67,11 +67,7 @@ class PartitionLog:
         return number not in metadata.topics[topic].partitions
 
 
-GONE = {
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError._LOG_TRUNCATION,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-}
+GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE}
 """Kafka does not hold the position, or holds another history there."""
 
 _REFUSED = {

@@ -4,11 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tidemark.model.errors import (
-    AcceptedRangeNotDue,
-    AcceptedRangesOverlap,
-    AcceptedTextHasNoRange,
-)
+from tidemark.model.errors import AcceptedRangeNotDue, AcceptedRangesOverlap, AcceptedTextHasNoRange
 from tidemark.model.offsets import Offsets, Span
 from tidemark.model.overrides import ACCEPT_CORRUPT
 

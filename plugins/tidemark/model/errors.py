@@ -40,8 +40,7 @@ class TableNameMalformed(
 
 
 class TableNameTooLong(
-    InvalidSettings,
-    text="{name!r} has {size} bytes, Postgres allows {limit} for a name",
+    InvalidSettings, text="{name!r} has {size} bytes, Postgres allows {limit} for a name"
 ):
     name: str
     size: int

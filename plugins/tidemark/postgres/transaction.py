@@ -12,12 +12,7 @@ import psycopg2
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
-from tidemark.postgres.errors import (
-    CommitRolledBack,
-    CommitUnanswered,
-    translated,
-    unreachable,
-)
+from tidemark.postgres.errors import CommitRolledBack, CommitUnanswered, translated, unreachable
 from tidemark.postgres.session import Connection, Cursor, configure, open_session
 
 TIMEOUTS_MS = {

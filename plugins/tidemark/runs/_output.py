@@ -11,15 +11,7 @@ from tidemark.kafka.output_topic import OutputTopics
 from tidemark.ledger import sending
 from tidemark.ledger.sending import sent_dead_letters
 from tidemark.model.batch import Checkpoint
-from tidemark.model.output import (
-    OutputHistory,
-    OutputRecord,
-    Parts,
-    Sent,
-    SentSeqs,
-    Topics,
-    Unsent,
-)
+from tidemark.model.output import OutputHistory, OutputRecord, Parts, Sent, SentSeqs, Topics, Unsent
 from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit, snapshot
 from tidemark.settings.endpoints import Connections
@@ -75,36 +67,19 @@ class OutputSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RegionOutput:
-    """The output topics of a pipeline."""
+    """The output topics of a pipeline; see the port."""
 
-    settings: OutputSettings
     topics: Topics
     sends: Mapping[str, str]
     parts: Parts
+    max_rows: int
+    max_seconds: int
+    start: str | None
+    resume_after: int | None
     engine: Engine
     rows: OutputRows | None
     avro: "AvroOutput | None"
     log: OutputTopics
-
-    @property
-    def max_rows(self) -> int:
-        """Rows of several batches in one transaction."""
-        return self.settings.max_rows
-
-    @property
-    def max_seconds(self) -> int:
-        """How long one transaction may take."""
-        return self.settings.max_seconds
-
-    @property
-    def start(self) -> str | None:
-        """Beginning or end, where the region has published before."""
-        return self.settings.start
-
-    @property
-    def resume_after(self) -> int | None:
-        """The newest batch in the topic as a person says it."""
-        return self.settings.resume_after
 
     @contextmanager
     def snapshot(self, region: str) -> Iterator[OutputSnapshot]:
@@ -168,17 +143,18 @@ def output_of(
         from tidemark.runs._output_avro import avro_output
 
         avro = avro_output(registries[settings.registry], settings.topic, rows.target)
-    log = OutputTopics(kafka, topics.names)
-    sends, parts = of_sending(pipeline), pipeline.sent_parts
     return RegionOutput(
-        settings=settings,
         topics=topics,
-        sends=sends,
-        parts=parts,
+        sends=of_sending(pipeline),
+        parts=pipeline.sent_parts,
+        max_rows=settings.max_rows,
+        max_seconds=settings.max_seconds,
+        start=settings.start,
+        resume_after=settings.resume_after,
         engine=engine,
         rows=rows,
         avro=avro,
-        log=log,
+        log=OutputTopics(kafka, topics.names),
     )
 
 

@@ -126,10 +126,7 @@ def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Fact
     committed = region.group.committed(facts.ends)
     if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
         raise NewRegionHasCommits(
-            region=region.name,
-            group=region.group.group_id,
-            committed=committed,
-            start=str(start),
+            region=region.name, group=region.group.group_id, committed=committed, start=str(start)
         )
     return replace(facts, starts=_starts(region, facts, committed))
 

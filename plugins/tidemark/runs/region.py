@@ -22,10 +22,7 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences
 from tidemark.runs._output import output_of
-from tidemark.runs.errors import (
-    ConnectionUnreachable,
-    TasksReadOtherTopics,
-)
+from tidemark.runs.errors import ConnectionUnreachable, TasksReadOtherTopics
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
 from tidemark.settings.endpoints import Connections, Endpoints

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tidemark.settings.errors import (
-    NoFieldDeclared,
-)
+from tidemark.settings.errors import NoFieldDeclared
 from tidemark.settings.field_types import Array, Decimal, FieldType, Struct, check_names, parse_type
 
 _ARROW = {

@@ -84,9 +84,7 @@ def failed(error: Exception, token: str, *, is_jvm_gone: bool = False) -> Tidema
         return JvmEnded(log=named_log_file())
     if isinstance(error, _MAY_PASS):
         return SparkJobFailed(
-            cause=cause(error),
-            log=named_log_file(),
-            is_of_dead_worker=_is_of_dead_worker(error),
+            cause=cause(error), log=named_log_file(), is_of_dead_worker=_is_of_dead_worker(error)
         )
     return TransformRaised(cause=cause(error))
 

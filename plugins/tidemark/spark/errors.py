@@ -77,8 +77,7 @@ class TaskRaised(JobFailed, text="{kind}: {cause}"):
 
 
 class SparkArchiveRefused(
-    JobFailed,
-    text="Spark does not start from the archive {path}, so it was deleted: {cause}",
+    JobFailed, text="Spark does not start from the archive {path}, so it was deleted: {cause}"
 ):
     path: str
     cause: str

@@ -24,13 +24,7 @@ from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.errors import ReadsLost
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import Cursor
-from tidemark.spark._direct import (
-    Direct,
-    Done,
-    Rows,
-    refuse_lost_reads,
-    refuse_untransformed,
-)
+from tidemark.spark._direct import Direct, Done, Rows, refuse_lost_reads, refuse_untransformed
 from tidemark.spark._failure import answers, failed, marked, new_token
 from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark._plans import refuse_cuts

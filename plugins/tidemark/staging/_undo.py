@@ -16,12 +16,7 @@ from tidemark.postgres.session import Cursor, exact_texts
 from tidemark.protocol.ports import Deciding
 from tidemark.staging._kept_texts import kept_text, refuse_altered, value_of
 from tidemark.staging._references import find_acting_keys
-from tidemark.staging.catalog import (
-    TableColumn,
-    find_columns,
-    find_interfering,
-    find_relation,
-)
+from tidemark.staging.catalog import TableColumn, find_columns, find_interfering, find_relation
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import (
     KeptRowsHaveOtherColumns,
@@ -34,12 +29,7 @@ from tidemark.staging.errors import (
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.refusal import naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Target, keep, refuse_unfit_table, refuse_unidentified
-from tidemark.staging.upsert_sql import (
-    Names,
-    commas,
-    excluded,
-    of_target,
-)
+from tidemark.staging.upsert_sql import Names, commas, excluded, of_target
 
 OLDEST = sql.SQL("""
 SELECT DISTINCT ON (u.key) u.key, u.seq, u.before_seq, u.was_deleted, u.before,

@@ -486,11 +486,7 @@ class Upserting:
         is_unplaced = why in (Undecided.null_key, Undecided.null_order)
         kind = RowUnplaced if is_unplaced else LastRowUnknown
         return kind(
-            target=str(self.target),
-            key=self._upsert.key,
-            seq=self._batch.seq,
-            keys=keys,
-            why=why,
+            target=str(self.target), key=self._upsert.key, seq=self._batch.seq, keys=keys, why=why
         )
 
     def _counts(self, statement: sql.SQL) -> tuple[int, ...]:

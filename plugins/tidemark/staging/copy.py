@@ -44,12 +44,7 @@ class CopyStream:
     """
 
     def __init__(
-        self,
-        fields: pa.Schema,
-        *,
-        member: int,
-        attempt: int,
-        documents: Collection[str] = (),
+        self, fields: pa.Schema, *, member: int, attempt: int, documents: Collection[str] = ()
     ) -> None:
         self._schema = pa.schema([*((name, pa.int64()) for name in KEYS), *fields])
         self._documents = documents

@@ -321,14 +321,8 @@ class Undecided(StrEnum):
 
 
 UNDECIDED = {
-    Undecided.null_key: (
-        "have a null in a column of the key",
-        "Filter such rows in the transform",
-    ),
-    Undecided.null_order: (
-        "have a null in order_by",
-        "Give each row a value in the transform",
-    ),
+    Undecided.null_key: ("have a null in a column of the key", "Filter such rows in the transform"),
+    Undecided.null_order: ("have a null in order_by", "Give each row a value in the transform"),
     Undecided.tied: (
         "have two last rows of one record",
         "Let the transform return one row a key of each record",

@@ -167,11 +167,7 @@ def records_of(
         yield OutputRecord(topic, _encoded(key), _encoded(value), headers)
     if found != batch.rows:
         raise RowsToSendDiffer(
-            region=region,
-            seq=batch.seq,
-            target=str(rows.target),
-            published=batch.rows,
-            found=found,
+            region=region, seq=batch.seq, target=str(rows.target), published=batch.rows, found=found
         )
 
 

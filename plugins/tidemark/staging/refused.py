@@ -140,10 +140,7 @@ def refused_at_staging(
             attempts=sql.Literal([attempt for _, attempt in winners]),
         )
     )
-    return [
-        RefusedRecord(topic=topic, partition=partition, offset=offset, target=target, detail=detail)
-        for topic, partition, offset, target, detail in cursor.fetchall()
-    ]
+    return [RefusedRecord(*row) for row in cursor.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)

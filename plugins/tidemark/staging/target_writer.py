@@ -23,13 +23,7 @@ from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit_references
 from tidemark.staging._upsert import KeysWrittenMeanwhile, Upserting
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
-from tidemark.staging.column import (
-    COORDINATES,
-    MOST_COLUMNS,
-    MOST_ROW_BYTES,
-    Column,
-    too_wide,
-)
+from tidemark.staging.column import COORDINATES, MOST_COLUMNS, MOST_ROW_BYTES, Column, too_wide
 from tidemark.staging.errors import (
     ColumnsMayNotBeAdded,
     ColumnsTooMany,
@@ -398,11 +392,7 @@ class TargetWriters:
         return moved
 
     def _moved_beside(
-        self,
-        transaction: Deciding,
-        batch: Batch,
-        writers: Sequence[TargetWriter],
-        room: int | None,
+        self, transaction: Deciding, batch: Batch, writers: Sequence[TargetWriter], room: int | None
     ) -> dict[str, Moved]:
         """Move the rows beside others who write to the same keys: what they wrote is kept first."""
         cursor = transaction.cursor
@@ -416,11 +406,7 @@ class TargetWriters:
         raise OthersWrite(targets=targets, seq=batch.seq, tries=TRIES)
 
     def _moved(
-        self,
-        transaction: Deciding,
-        batch: Batch,
-        writers: Sequence[TargetWriter],
-        room: int | None,
+        self, transaction: Deciding, batch: Batch, writers: Sequence[TargetWriter], room: int | None
     ) -> dict[str, Moved]:
         cursor, winners = transaction.cursor, transaction.winners(batch)
         movings = [writer.moving(cursor, batch, winners) for writer in writers]

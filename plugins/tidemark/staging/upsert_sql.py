@@ -298,9 +298,7 @@ def key_texts(of: str, key: Sequence[str]) -> sql.Composable:
     """
     sizes = [sql.SQL("octet_length({}::text)").format(sql.Identifier(of, name)) for name in key]
     return _KEPT.format(
-        bytes=sql.SQL(" + ").join(sizes),
-        most=sql.Literal(MOST_KEY_BYTES),
-        texts=key_text(of, key),
+        bytes=sql.SQL(" + ").join(sizes), most=sql.Literal(MOST_KEY_BYTES), texts=key_text(of, key)
     )
 
 

@@ -291,10 +291,7 @@ def _multisets(
 ) -> Multisets:
     expected, found = (
         _SIDE.format(
-            names=names,
-            sides=sides["sides"],
-            what=sql.Literal(stored_as),
-            side=sql.Literal(side),
+            names=names, sides=sides["sides"], what=sql.Literal(stored_as), side=sql.Literal(side)
         )
         for side in (True, False)
     )

@@ -11,14 +11,7 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.batch import ONLY, STAGING_SCHEMA, Batch, PlannedSpan, Stored
-from tidemark.postgres.session import (
-    SETTINGS,
-    Cursor,
-    configure,
-    query,
-    try_lock_name,
-    unlock_name,
-)
+from tidemark.postgres.session import SETTINGS, Cursor, configure, query, try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 
