@@ -252,14 +252,10 @@ class NoRecordToSee(
     """A topic holds no record."""
 
 
-class ValuesNotRecognised(InvalidSettings, text="its values look like {looks}. " + BY_HAND):
-    looks: str
+class FieldsNotTold(InvalidSettings, text="{fact}. " + BY_HAND):
+    """Nothing tells the fields of a topic's values."""
 
-
-class ValuesWithoutField(
-    InvalidSettings, text="its values look like {looks} and tell no field. " + BY_HAND
-):
-    looks: str
+    fact: str
 
 
 class RegistryNotNamed(
@@ -271,18 +267,7 @@ class RegistryNotNamed(
     schema: int | str
 
 
-class SchemaNotHad(InvalidSettings, text="{_schema} of its values: {cause}"):
-    schema: int | str | None = None
-    """Its id, where that is known."""
+class SchemaNotHad(InvalidSettings, text="{schema} of its values: {cause}"):
+    schema: str
+    """With its id, where that is known."""
     cause: str
-
-    @property
-    def _schema(self) -> str:
-        return "the schema" if self.schema is None else f"schema {self.schema}"
-
-
-class SchemaKindUnknown(
-    InvalidSettings, text="schema {schema} of its values is of the kind {kind}. " + BY_HAND
-):
-    schema: int | str
-    kind: str

@@ -5,14 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tidemark.cli.faults import (
-    NoRecordToSee,
-    RegistryNotNamed,
-    SchemaKindUnknown,
-    SchemaNotHad,
-    ValuesNotRecognised,
-    ValuesWithoutField,
-)
+from tidemark.cli.faults import FieldsNotTold, NoRecordToSee, RegistryNotNamed, SchemaNotHad
 from tidemark.decode.framing import VALUE, HeaderIds
 from tidemark.decode.infer import (
     MIXED,
@@ -96,7 +89,7 @@ def _fields(decoding: Decoding, values: Sequence[bytes]) -> dict[str, str | None
     try:
         return inferred(decoding, values)
     except Refusal as refusal:
-        raise SchemaNotHad(cause=refusal.detail) from refusal
+        raise SchemaNotHad(schema="the schema", cause=refusal.detail) from refusal
 
 
 def _open(kind: Kind) -> str:
@@ -184,7 +177,7 @@ def proposal(
     decoding = _decoding(found, chosen, registry, in_headers=in_headers)
     envelope, fields = seen_fields(decoding, chosen)
     if not any(one.type for one in fields):
-        raise ValuesWithoutField(looks=str(found))
+        raise FieldsNotTold(fact=f"its values look like {found} and tell no field")
     types = record_types(decoding, chosen)
     section = _section(decoding, envelope, registry)
     return Proposal(len(records), looks, section, fields=fields, types=types)
@@ -211,7 +204,7 @@ def _decoding(
     if found is ValueKind.framed_json:
         return Decoding(str(Format.json), framing=framing)
     if not is_framed(found):
-        raise ValuesNotRecognised(looks=str(found))
+        raise FieldsNotTold(fact=f"its values look like {found}")
     if registry is None:
         raise RegistryNotNamed(looks=str(found), schema=schema_id(values[-1]))
     return _of_registry(schema_id(values[-1]), registry, framing)
@@ -223,9 +216,9 @@ def _of_registry(number: int | str, connection: "Connection", framing: str) -> D
     try:
         kind = registry_of(config).schema(number).kind
     except Refusal as refusal:
-        raise SchemaNotHad(schema=number, cause=refusal.detail) from refusal
+        raise SchemaNotHad(schema=f"schema {number}", cause=refusal.detail) from refusal
     if kind not in _FORMATS:
-        raise SchemaKindUnknown(schema=number, kind=str(kind))
+        raise FieldsNotTold(fact=f"schema {number} of its values is of the kind {kind}")
     return Decoding(str(_FORMATS[kind]), framing=framing, registry=config)
 
 

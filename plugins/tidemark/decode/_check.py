@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from tidemark.decode._amount import amount, check_amount, number
-from tidemark.decode._why import FLOAT32_END, of_malformed, of_unfit
+from tidemark.decode._exact import FLOAT32_END
+from tidemark.decode._why import of_malformed, of_unfit
 from tidemark.decode.port import Reason, Refusal
 
 MAX_DEPTH = 64

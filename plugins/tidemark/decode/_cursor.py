@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemark.decode._exact import FLOAT32_END
+
 Array = npt.NDArray[Any]
 
 _PADDING = bytes(16)
 _LONG = 30
-_FLOAT32_END = 2.0**128 - 2.0**103
 
 
 class Cursor:
@@ -150,7 +151,7 @@ def reals(kind: str, to: pa.DataType, cursor: Cursor, rows: Array) -> pa.Array:
     numbers = cursor.fixed(rows, kind).astype(np.float64)
     if pa.types.is_float64(to):
         return pa.array(numbers)
-    wrong = (np.abs(numbers) >= _FLOAT32_END) & np.isfinite(numbers)
+    wrong = (np.abs(numbers) >= FLOAT32_END) & np.isfinite(numbers)
     cursor.distrust(rows[wrong])
     return pa.array(np.where(wrong, 0, numbers).astype(np.float32))
 

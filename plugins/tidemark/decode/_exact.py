@@ -13,7 +13,7 @@ from tidemark.decode.port import Reason, Refusal
 
 Convert = Callable[[Any], Any]
 
-_FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
+FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
 _DAYS = range(-719_162, 2_932_897)
 _MICROSECONDS = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999."""
@@ -60,7 +60,7 @@ def integer(to: pa.DataType) -> Convert:
 
 def float32(value: float) -> float:
     """Numbers that do not become infinite."""
-    if abs(value) >= _FLOAT32_END and value not in (float("inf"), float("-inf")):
+    if abs(value) >= FLOAT32_END and value not in (float("inf"), float("-inf")):
         raise Refusal(Reason.OUT_OF_RANGE, f"{value} is no float")
     return value
 

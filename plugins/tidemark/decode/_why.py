@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from tidemark.decode._amount import OutOfRange, amount, check_amount, number
+from tidemark.decode._exact import FLOAT32_END
 from tidemark.decode.port import Reason, Refusal
 
 HUGE = r"[eE]\+?[0-9]{3}"
 """An exponent for which Arrow's reader refuses a number, whatever that is."""
 _HUGE = re.compile(HUGE)
 _BLANKS = " \t\r\n"
-FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
 
 
 class _Object(list[tuple[str, Any]]):

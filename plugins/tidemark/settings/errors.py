@@ -1,6 +1,5 @@
 """What the settings room can meet: a pipeline file, a field, a connection that can't be used."""
 
-from enum import StrEnum, auto
 from pathlib import Path
 from typing import TypedDict
 
@@ -169,63 +168,17 @@ class FormatNotRegistered(
     allowed: tuple[str, ...]
 
 
-class TypeProblem(StrEnum):
-    """Why a text is no type."""
-
-    is_map = auto()
-    unknown = auto()
-    ends_early = auto()
-    goes_on = auto()
-    no_number = auto()
-    no_member = auto()
-    no_token = auto()
-    unread_member = auto()
-    member_twice = auto()
-
-
-_PROBLEMS = {
-    TypeProblem.is_map: "is a map, which is not read from JSON; declare a struct",
-    TypeProblem.unknown: "names {found}, which is no type",
-    TypeProblem.ends_early: "ends too early",
-    TypeProblem.goes_on: "has {found} after its end",
-    TypeProblem.no_number: "has {found} where a small number should be",
-    TypeProblem.no_member: "has {found} where a member's name should be",
-    TypeProblem.no_token: "has {found} where {wanted!r} should be",
-    TypeProblem.unread_member: "has the member {word} with a backslash or a double quote",
-    TypeProblem.member_twice: "has a struct that names a member twice (Spark ignores case)",
-}
-
-
-class TypeUnreadable(InvalidSettings):
+class TypeUnreadable(
+    InvalidSettings, text="{_of}the type {declared!r} {fact}; allowed: " + ALLOWED
+):
     field: str | None
     """None where the text stands for itself."""
     declared: str
-    problem: TypeProblem
-    word: str | None = None
-    """Where it is; None: at the end."""
-    wanted: str | None = None
+    fact: str
 
-    def __str__(self) -> str:
-        found = "its end" if self.word is None else repr(self.word)
-        fact = _PROBLEMS[self.problem].format(found=found, word=self.word, wanted=self.wanted)
-        return _of_type(self.field, self.declared, fact)
-
-
-class DecimalOutOfBounds(InvalidSettings):
-    field: str | None
-    declared: str
-    precision: int
-    scale: int
-    limit: int
-
-    def __str__(self) -> str:
-        fact = f"needs 1 <= precision <= {self.limit} and scale <= precision"
-        return _of_type(self.field, self.declared, fact)
-
-
-def _of_type(field: str | None, declared: str, fact: str) -> str:
-    of = "" if field is None else f"field {field!r}: "
-    return f"{of}the type {declared!r} {fact}; allowed: {ALLOWED}"
+    @property
+    def _of(self) -> str:
+        return "" if self.field is None else f"field {self.field!r}: "
 
 
 class NameChanged(InvalidSettings, text="{given} is {now} now"):

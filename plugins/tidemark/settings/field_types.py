@@ -8,13 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidemark.model.table_name import NAME_BYTES
-from tidemark.settings.errors import (
-    DecimalOutOfBounds,
-    FieldNameUnfit,
-    FieldsOfOneName,
-    TypeProblem,
-    TypeUnreadable,
-)
+from tidemark.settings.errors import FieldNameUnfit, FieldsOfOneName, TypeUnreadable
 
 UNREAD = frozenset('\\"')
 RESERVED_PREFIX = "kafka_"
@@ -126,7 +120,7 @@ class _Parser:
     def parse(self) -> FieldType:
         parsed = self._type()
         if self._tokens:
-            raise self._error(TypeProblem.goes_on, self._tokens[-1])
+            raise self._error(f"has {self._tokens[-1]!r} after its end")
         return parsed
 
     def _type(self) -> FieldType:
@@ -140,8 +134,8 @@ class _Parser:
         if name == "struct":
             return self._struct()
         if name == "map":
-            raise self._error(TypeProblem.is_map)
-        raise self._error(TypeProblem.unknown, name)
+            raise self._error("is a map, which is not read from JSON; declare a struct")
+        raise self._error(f"names {name!r}, which is no type")
 
     def _decimal(self) -> FieldType:
         precision, scale = 10, 0
@@ -150,13 +144,7 @@ class _Parser:
             scale = self._number() if self._accept(",") else 0
             self._expect(")")
         if not (1 <= precision <= MAX_PRECISION and scale <= precision):
-            raise DecimalOutOfBounds(
-                field=self._field,
-                declared=self._text,
-                precision=precision,
-                scale=scale,
-                limit=MAX_PRECISION,
-            )
+            raise self._error(f"needs 1 <= precision <= {MAX_PRECISION} and scale <= precision")
         return Decimal(precision, scale)
 
     def _array(self) -> FieldType:
@@ -173,22 +161,22 @@ class _Parser:
         self._expect(">")
         names = [name.lower() for name, _ in members]
         if len(set(names)) < len(names):
-            raise self._error(TypeProblem.member_twice)
+            raise self._error("has a struct that names a member twice (Spark ignores case)")
         return Struct(tuple(members))
 
     def _member(self) -> tuple[str, FieldType]:
         name = self._next()
         if not re.fullmatch(r"\w+|`.+`", name):
-            raise self._error(TypeProblem.no_member, name)
+            raise self._error(f"has {name!r} where a member's name should be")
         if not UNREAD.isdisjoint(name):
-            raise self._error(TypeProblem.unread_member, name)
+            raise self._error(f"has the member {name} with a backslash or a double quote")
         self._expect(":")
         return name.strip("`"), self._type()
 
     def _number(self) -> int:
         token = self._next()
         if not re.fullmatch(r"[0-9]{1,2}", token):
-            raise self._error(TypeProblem.no_number, token)
+            raise self._error(f"has {token!r} where a small number should be")
         return int(token)
 
     def _accept(self, token: str) -> bool:
@@ -199,17 +187,13 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._accept(token):
-            found = self._tokens[-1] if self._tokens else None
-            raise self._error(TypeProblem.no_token, found, token)
+            found = repr(self._tokens[-1]) if self._tokens else "its end"
+            raise self._error(f"has {found} where {token!r} should be")
 
     def _next(self) -> str:
         if not self._tokens:
-            raise self._error(TypeProblem.ends_early)
+            raise self._error("ends too early")
         return str(self._tokens.pop())
 
-    def _error(
-        self, problem: TypeProblem, word: str | None = None, wanted: str | None = None
-    ) -> TypeUnreadable:
-        return TypeUnreadable(
-            field=self._field, declared=self._text, problem=problem, word=word, wanted=wanted
-        )
+    def _error(self, fact: str) -> TypeUnreadable:
+        return TypeUnreadable(field=self._field, declared=self._text, fact=fact)

@@ -84,31 +84,12 @@ _NEEDS: dict[str, list[str]] = {
     Format.avro: ["schema", "registry"],
     Format.protobuf: ["schema"],
 }
+_OF_FIELDS = {"schema", "on_new_field", "on_no_field", "framing", "envelope", "placeholder"}
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema", "on_new_field", "on_no_field", "framing", "envelope", "placeholder"},
+    Format.json: _OF_FIELDS,
     Format.raw: set(),
-    Format.avro: {
-        "schema",
-        "subject",
-        "on_new_field",
-        "on_no_field",
-        "registry",
-        "framing",
-        "envelope",
-        "placeholder",
-    },
-    Format.protobuf: {
-        "schema",
-        "subject",
-        "on_new_field",
-        "on_no_field",
-        "registry",
-        "framing",
-        "envelope",
-        "placeholder",
-        "descriptor",
-        "message",
-    },
+    Format.avro: _OF_FIELDS | {"subject", "registry"},
+    Format.protobuf: _OF_FIELDS | {"subject", "registry", "descriptor", "message"},
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
