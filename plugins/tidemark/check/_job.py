@@ -227,24 +227,20 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundRegion:
-    """The region as a look found it, without lock."""
+    """The region as a look found it, without lock; see the port `LedgerRegion`."""
 
     state: RegionState
     known: dict[TopicPartition, Partition]
     ledger: Ledger
 
     def partitions(self) -> dict[TopicPartition, Partition]:
-        """Every partition of the region."""
         return self.known
 
     def target_oid(self, target: str) -> int | None:
-        """The table that bears a target's name."""
         return self.ledger.target_oid(target)
 
     def unread(self) -> Mapping[TopicPartition, UnreadSince]:
-        """How long deletions of each partition may have waited to be read."""
         return self.ledger.unread(self.state.region)
 
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
-        """The form of the texts of these columns."""
         return self.ledger.key_forms(target, columns)

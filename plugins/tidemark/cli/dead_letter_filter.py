@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
+from tidemark.cli.faults import OptionUnreadable, ReasonUnknown
 from tidemark.cli.project import connections_of
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import TopicPartition
@@ -75,7 +75,8 @@ def _time(option: str, text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise TimeUnreadable(option=option, given=text) from None
+        form = "a time; write it like 2026-01-31T12:00:00Z"
+        raise OptionUnreadable(option=option, given=text, form=form) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -84,5 +85,6 @@ def _place(text: str | None) -> TopicPartition | None:
         return None
     found = _PARTITION.fullmatch(text)
     if not found or int(found[2]) >= 2**31:
-        raise PartitionUnreadable(given=text)
+        form = "a partition; write it like 'flights[3]'"
+        raise OptionUnreadable(option="--partition", given=text, form=form)
     return TopicPartition(found[1], int(found[2]))

@@ -62,17 +62,11 @@ class PurgeWithoutAge(InvalidSettings):
         return f"--older-than {self.given!r} is not an age; write it like 30d or 12h"
 
 
-class TimeUnreadable(
-    InvalidSettings, text="{option} {given!r} is not a time; write it like 2026-01-31T12:00:00Z"
-):
+class OptionUnreadable(InvalidSettings, text="{option} {given!r} is not {form}"):
     option: str
     given: str
-
-
-class PartitionUnreadable(
-    InvalidSettings, text="{given!r} is not a partition; write it like 'flights[3]'"
-):
-    given: str
+    form: str
+    """What it should be, with an example."""
 
 
 class ReasonUnknown(InvalidSettings):

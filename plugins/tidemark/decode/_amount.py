@@ -34,7 +34,6 @@ class Amount:
 
 @lru_cache(maxsize=1000)
 def amount(of: pa.DataType) -> type[Amount]:
-    """The type that stands for this decimal type."""
     return type("Amount", (Amount,), {"precision": of.precision, "scale": of.scale})
 
 

@@ -119,17 +119,14 @@ def boolean_at(data: bytes, at: int) -> tuple[bool, int]:
 
 
 def float_at(data: bytes, at: int) -> tuple[float, int]:
-    """Four bytes."""
     return _FLOAT(data, at)[0], at + 4
 
 
 def double_at(data: bytes, at: int) -> tuple[float, int]:
-    """Eight bytes."""
     return _DOUBLE(data, at)[0], at + 8
 
 
 def null_at(data: bytes, at: int) -> tuple[None, int]:
-    """No byte."""
     return None, at
 
 
@@ -180,7 +177,6 @@ PLAIN: dict[str, Read] = {
 
 
 def other(where: str, fact: str) -> Refusal:
-    """The refusal of a writer's schema."""
     return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
 
 

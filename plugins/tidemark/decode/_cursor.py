@@ -33,7 +33,6 @@ class Cursor:
         self.trusted = np.ones(len(values), bool)
 
     def all(self) -> Array:
-        """Every row."""
         return np.arange(len(self.trusted))
 
     def distrust(self, rows: Array) -> None:

@@ -25,7 +25,6 @@ _EXACT = Context(prec=2000)
 
 
 def same(value: Any) -> Any:
-    """The value as it is."""
     return value
 
 

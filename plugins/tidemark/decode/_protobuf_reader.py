@@ -310,7 +310,6 @@ class FieldReader:
 
 
 def other(where: str, fact: str) -> Refusal:
-    """The refusal of a writer's schema."""
     return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutputSnapshot:
-    """One moment of the ledger and of the target whose rows are sent."""
+    """One moment of the ledger and of the target whose rows are sent; see the port."""
 
     cursor: Cursor
     region: str
@@ -37,23 +37,18 @@ class OutputSnapshot:
     avro: "AvroOutput | None"
 
     def checkpoint(self, at: int | None) -> Checkpoint:
-        """The merged checkpoint of the head, or as of a seq."""
         return sending.checkpoint_at(self.cursor, self.region, at)
 
     def knows(self, sent: Sent) -> bool:
-        """Whether it is a batch of this ledger, published or rewound; or none at all."""
         return sending.knows(self.cursor, self.region, sent)
 
     def newest_up_to(self, seq: int) -> Sent:
-        """The newest batch up to a seq, published or rewound."""
         return sending.newest_up_to(self.cursor, self.region, seq)
 
     def history(self) -> OutputHistory:
-        """What the ledger knows beside the batches."""
         return sending.history(self.cursor, self.region)
 
     def unsent(self, sent: Sent) -> Sequence[Unsent]:
-        """The batches that were published after it and count."""
         return sending.unsent(self.cursor, self.region, self.parts, sent.seq)
 
     def records(self, batch: Unsent) -> Iterator[OutputRecord]:
@@ -83,7 +78,6 @@ class RegionOutput:
 
     @contextmanager
     def snapshot(self, region: str) -> Iterator[OutputSnapshot]:
-        """A look at the ledger, for as long as its records are read."""
         with snapshot(self.engine) as cursor:
             yield OutputSnapshot(
                 cursor=cursor,
@@ -105,21 +99,17 @@ class RegionOutput:
                 self.avro.prepared(cursor)
 
     def sent_seqs(self, region: str) -> SentSeqs:
-        """What the ledger knows as sent, and as begun to be sent."""
         with autocommit(self.engine) as cursor:
             return sending.sent_seqs(cursor, region)
 
     def begin_sending(self, region: str, seq: int) -> None:
-        """A transaction may send batches up to this one from now on."""
         with autocommit(self.engine) as cursor:
             sending.write_sending(cursor, region, seq)
 
     def newest_seq(self, region: str) -> int | None:
-        """The newest batch of the region that the topics' own records name."""
         return self.log.newest_seq(region)
 
     def raise_next_seq(self, region: str, seq: int) -> None:
-        """No batch gets a seq up to this one: the topics hold records of them."""
         with autocommit(self.engine) as cursor:
             sending.raise_next_seq(cursor, region, seq)
 

@@ -119,7 +119,6 @@ class StallDetector:
         self._outage = Outage(self._seconds, clock)
 
     def renew(self) -> None:
-        """Something moved."""
         self._patience.renew()
 
     def excuse(self) -> bool:
@@ -251,7 +250,6 @@ class KafkaFacts:
         self._clock = clock
 
     def now(self) -> Facts:
-        """Facts of the run's topics."""
         return self._asked(lambda: self._run.broker.facts(self._run.topics))
 
     def check_topics(self, batch: Batch) -> None:

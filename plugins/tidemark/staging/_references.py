@@ -28,7 +28,6 @@ class Reference:
 
     @property
     def is_own(self) -> bool:
-        """Whether the table refers to itself."""
         return self.child == self.parent
 
 

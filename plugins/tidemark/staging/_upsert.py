@@ -328,7 +328,6 @@ class Upserting:
         self._keep_undo()
 
     def places(self) -> sql.Composed:
-        """The last rows."""
         return upsert_sql.PLACES.format(**self._names)
 
     def apply(self, at: sql.Composable | None = None) -> int:
