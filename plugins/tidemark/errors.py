@@ -30,7 +30,7 @@ def _in_capitals(name: str) -> str:
 
 
 JOINED = {"list": ", ", "clauses": "; ", "lines": "\n", "and": " and ", "or": " or "}
-"""What stands between the members of a field, by the format that a text gives it."""
+"""The separator of a field's members, by the format that a text gives."""
 NUMBERS = (",", "g", ".0f")
 """The other formats of a text."""
 
@@ -85,7 +85,7 @@ class TidemarkError(Exception):
     _text: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ()
     _told: Mapping[str, Any] | None = None
-    """What another process told of it, where it happened."""
+    """The error as another process reported it."""
 
     def __init_subclass__(
         cls,
@@ -148,7 +148,7 @@ class TidemarkError(Exception):
         return str(self._told["case"]) if self._told else type(self).__name__
 
     def fields(self) -> dict[str, object]:
-        """What the case is made of, by name, in plain values as JSON takes them."""
+        """The case's fields by name, in plain values as JSON takes them."""
         own = {name: _plain(getattr(self, name)) for name in self._fields}
         return {**(self._told["fields"] if self._told else {}), **own}
 
@@ -258,19 +258,19 @@ class MissingExtra(
     """Packages that only some installations need are not there."""
 
     feature: str
-    """What needs them: format avro."""
+    """The feature that needs them: format avro."""
     extra: str
-    """That Tidemark is to be installed with."""
+    """The extra to install Tidemark with."""
     cause: str
     """Python's own text, or the package."""
 
 
 @contextmanager
 def packages_of(extra: str, feature: str) -> Iterator[None]:
-    """Within, packages of an extra are imported, which a feature needs.
+    """Inside the block, import the packages of an extra that a feature needs.
 
     Raises:
-        MissingExtra: one is not there.
+        MissingExtra: a package is missing.
     """
     try:
         yield

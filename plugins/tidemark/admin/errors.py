@@ -1,4 +1,4 @@
-"""What can be met by what a person or a task starts beside a run's members.
+"""Errors of operations that a person or a task starts beside a run's members.
 
 A room has one such file, by which its errors are found. It is long, for each case has its
 own fields and text.

@@ -1,4 +1,4 @@
-"""What a look at the first records can meet, and what libraries raise that no room translates."""
+"""Errors of the first records, and library errors that no other room translates."""
 
 from contextlib import suppress
 

@@ -38,7 +38,7 @@ ENDED = {
     "dead-letters": "an export is whole or not there; what a purge has removed is counted in"
     " `tidemark region actions`",
 }
-"""What stands when a command was interrupted: its COMMIT may have come first."""
+"""The state that an interrupted command leaves: its COMMIT may have come first."""
 
 
 class Terminated(KeyboardInterrupt):

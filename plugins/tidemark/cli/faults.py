@@ -1,4 +1,4 @@
-"""What the command line can meet: options that do not fit together, and what is not there."""
+"""Errors of the command line: options do not fit together, or name nothing that exists."""
 
 from collections.abc import Mapping
 from pathlib import Path

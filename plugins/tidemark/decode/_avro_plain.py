@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidemark.decode import _exact
 from tidemark.decode._connect import DELETED_AT
-from tidemark.decode._exact import Convert, same
+from tidemark.decode._exact import Convert, other, same
 from tidemark.decode.port import Reason, Refusal
 
 _BITS = {"int": 32, "long": 64}
@@ -174,10 +174,6 @@ PLAIN: dict[str, Read] = {
     "bytes": bytes_at,
     "string": text_at,
 }
-
-
-def other(where: str, fact: str) -> Refusal:
-    return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
 
 
 def plain(schema: Any, to: pa.DataType | None, where: str) -> Read:

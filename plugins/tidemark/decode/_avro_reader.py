@@ -19,12 +19,11 @@ from tidemark.decode._avro_plain import (
     index_at,
     invalid,
     long_at,
-    other,
     plain,
     text_at,
 )
 from tidemark.decode._connect import DELETED_AT, deletion
-from tidemark.decode._exact import text
+from tidemark.decode._exact import other, text
 from tidemark.decode._no_field import no_declared_field
 from tidemark.decode.port import Reason, Refusal
 

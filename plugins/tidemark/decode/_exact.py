@@ -24,6 +24,11 @@ _FLAGS = {"true": True, "false": False}
 _EXACT = Context(prec=2000)
 
 
+def other(where: str, fact: str) -> Refusal:
+    """The refusal of a writer's schema, none of whose values a declared type holds."""
+    return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
+
+
 def same(value: Any) -> Any:
     return value
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidemark.decode import _exact
 from tidemark.decode._connect import DELETED_AT
-from tidemark.decode._exact import Convert, same
+from tidemark.decode._exact import Convert, other, same
 from tidemark.decode._no_field import no_declared_field
 from tidemark.decode._protobuf_schema import WRAPPERS, is_builtin
 from tidemark.decode.port import Reason, Refusal
@@ -307,10 +307,6 @@ class FieldReader:
             return {name: read(value) for name, read in members}
 
         return struct
-
-
-def other(where: str, fact: str) -> Refusal:
-    return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
 
 
 def _nothing(_: Any) -> None:

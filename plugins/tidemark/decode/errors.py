@@ -1,4 +1,4 @@
-"""What decoding can meet beside a value that is no row: a registry, a descriptor, a connection."""
+"""Errors of decoding beside a value that is no row: of a registry, a descriptor, a connection."""
 
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 

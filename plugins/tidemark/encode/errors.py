@@ -1,4 +1,4 @@
-"""What encoding can meet: a table, or a value of it, that Avro can't hold."""
+"""Errors of encoding: Avro can't hold a table, or a value of it."""
 
 from tidemark.errors import Refused
 

@@ -1,4 +1,4 @@
-"""What can be met at Kafka: silence and refusals of brokers, and logs without what is needed."""
+"""Errors of Kafka: brokers are silent or refuse, or a log lacks records that are needed."""
 
 from tidemark.errors import (
     CorruptRecord,
@@ -31,7 +31,7 @@ AWAY = {
     "_SSL": "check security.protocol and the keys ssl.*: the certificate must be trusted here",
     "_AUTHENTICATION": "correct sasl.mechanism, sasl.username and sasl.password",
 }
-"""What to do, by the client's name of the error."""
+"""The remedy, by the client's name of the error."""
 
 
 class BrokersUnreachable(Unreachable, text="{what}: no broker can be reached: {cause}; {_remedy}"):
@@ -47,7 +47,7 @@ class BrokersUnreachable(Unreachable, text="{what}: no broker can be reached: {c
 
 
 SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-"""What the client says where no broker has answered it."""
+"""The client's errors when no broker has answered."""
 
 
 class KafkaAnswersError(Unreachable, text="{what}: {_fact}: {cause}; check the Kafka connection"):

@@ -1,4 +1,4 @@
-"""What the values can meet: limits and names that are wrong, facts that contradict the ledger."""
+"""Errors of values: limits and names are wrong, or facts contradict the ledger."""
 
 from dataclasses import dataclass
 
@@ -239,7 +239,7 @@ class DeadLettersOverLimit(TooManyDeadLetters):
     records: int
     dead_letters: int
     refused: int
-    """Besides, those of the target, as far as they were looked for."""
+    """Records that the target refused besides, as far as the search went."""
     most: int | None
     max_ratio: float
     max_count: int | None

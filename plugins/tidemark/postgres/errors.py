@@ -1,6 +1,6 @@
-"""What a Postgres can refuse, give up or leave unanswered.
+"""Errors of Postgres: it refuses, gives up or does not answer.
 
-It is judged by SQLSTATE and constraint name, never by text.
+SQLSTATE and constraint name decide, never a text.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ GAVE_UP = {
     errorcodes.TOO_MANY_CONNECTIONS: "raise max_connections, or the role's or the database's"
     " CONNECTION LIMIT, or end sessions; then try again",
 }
-"""What a server that does answer could not finish, by SQLSTATE: what to do. A retry may help."""
+"""Remedies by SQLSTATE, where a server answers and could not finish. A retry may help."""
 
 HINTS = {
     "password authentication failed": "correct login and password of the connection",
@@ -63,7 +63,7 @@ HINTS = {
     "could not translate host name": "no such host: correct the connection's host",
     "timeout expired": "there was no answer: check host, port and firewall",
 }
-"""What to do, by a fragment of the client's message. For display alone: psycopg2 gives no SQLSTATE
+"""Remedies by a fragment of the client's message. For display alone: psycopg2 gives no SQLSTATE
 for a refused login, so nothing may be decided by it, and a retry is not ruled out."""
 
 

@@ -1,4 +1,4 @@
-"""What a run can meet: at its open, in its members, in a schema of its columns."""
+"""Errors of a run: at its open, in its members, in a schema of its columns."""
 
 from tidemark.errors import (
     DataLost,

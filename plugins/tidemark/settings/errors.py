@@ -1,4 +1,4 @@
-"""What the settings room can meet: a pipeline file, a field, a connection that can't be used."""
+"""Errors of settings: a pipeline file, a field or a connection can't be used."""
 
 from pathlib import Path
 from typing import TypedDict

@@ -50,15 +50,8 @@ class BatchSettings(Strict):
     """Batches at work at once: with 2, the next one is drained while one is published."""
 
     def bounds(self) -> Bounds:
-        """Make the core's Bounds of these settings."""
-        return Bounds(
-            max_records=self.max_records,
-            max_batches=self.max_batches,
-            max_seconds=self.max_seconds,
-            max_bytes=self.max_bytes,
-            in_flight=self.in_flight,
-            seconds=self.seconds,
-        )
+        """Make the core's Bounds of these settings, which have the same names."""
+        return Bounds(**self.model_dump())
 
 
 ConnectionId = Annotated[str, Field(pattern=CONNECTION)]

@@ -1,4 +1,4 @@
-"""What can be met in Spark: transforms, decoders and jobs that fail or are not as they must be.
+"""Errors of Spark: transforms, decoders and jobs fail, or are not as they must be.
 
 Readers and writers import it in every task: it needs no Spark.
 """

@@ -1,4 +1,4 @@
-"""What rows can meet on their way into staging. A Spark worker imports this, and little else."""
+"""Errors of rows on their way into staging. A Spark worker imports this, and little else."""
 
 from tidemark.errors import SchemaMismatch, StagingLost, TargetRefused
 

@@ -1,4 +1,4 @@
-"""What targets and staging can meet: tables that do not fit, and rows that they refuse or keep.
+"""Errors of targets and staging: tables do not fit, or refuse or keep rows.
 
 A room has one such file, by which its errors are found. It is long, for each case has its
 own fields and text.
@@ -338,7 +338,7 @@ UNDECIDED = {
         "Keep these columns unchanged in the transform",
     ),
 }
-"""What is so of the keys, and what helps."""
+"""The fact about the keys, and the remedy."""
 
 
 class _KeptByGuards:

@@ -118,8 +118,9 @@ class TargetRows:
 
     def _statement(self, columns: Sequence[TableColumn], seq: int) -> sql.Composed:
         """With literals: if there are parameters, psycopg2 reads a % in a name as a placeholder."""
-        self._refuse_missing(columns)
         own = {column.name: column for column in columns if column.name != BATCH_SEQ}
+        if missing := tuple(name for name in self.key if name not in own):
+            raise OutputKeyMissing(target=str(self.target), missing=missing)
         # rows that have coordinates are sent in their order
         ordered = [sql.Identifier("t", name) for name in COORDINATES if name in own]
         order = sql.SQL("ORDER BY {}").format(sql.SQL(", ").join(ordered))
@@ -132,11 +133,6 @@ class TargetRows:
             seq=sql.Literal(seq),
             order=order if ordered else sql.SQL(""),
         )
-
-    def _refuse_missing(self, columns: Sequence[TableColumn]) -> None:
-        missing = [name for name in self.key if name not in {one.name for one in columns}]
-        if missing:
-            raise OutputKeyMissing(target=str(self.target), missing=tuple(missing))
 
 
 @dataclass(frozen=True, slots=True)

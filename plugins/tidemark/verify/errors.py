@@ -1,4 +1,4 @@
-"""What a proof can meet."""
+"""Errors of a proof."""
 
 from tidemark.errors import SchemaMismatch
 
