@@ -12,9 +12,7 @@ from psycopg2 import sql
 from tidemark.model.batch import Batch, Moved, SpanRead, Staging
 from tidemark.postgres.session import Cursor
 from tidemark.staging._guarded import made_of
-from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
-from tidemark.staging.errors import TargetKeptRowsOut
 from tidemark.staging.target import Target
 
 # a semi-join: a winner named twice moves its rows once
@@ -136,29 +134,6 @@ def insert_rows(
     )
     cursor.execute(statement)
     return cursor.rowcount
-
-
-def refuse_kept_out(
-    cursor: Cursor,
-    staging: Staging,
-    target: Target,
-    winners: Sequence[tuple[int, int]],
-    moved: Moved,
-    contributed: int,
-    events: Sequence[str] = ("INSERT",),
-) -> None:
-    """Raise if the target kept rows out; return if staged rows are missing, which is lost staging.
-
-    Raises:
-        TargetRefused: all rows are staged but not all went in; names the triggers and rules.
-    """
-    staged = count_rows(cursor, staging, winners)
-    if staged != contributed:
-        return
-    found = find_interfering(cursor, target.schema, target.table, *events)
-    raise TargetKeptRowsOut(
-        target=str(target), staged=staged, moved=moved.staged_rows, by=tuple(found)
-    )
 
 
 def staged_value(column: Column) -> sql.Composable:

@@ -22,7 +22,7 @@ from tidemark.protocol.ports import Deciding
 from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit_references
 from tidemark.staging._upsert import KeysWrittenMeanwhile, Upserting
-from tidemark.staging.catalog import TableColumn, find_columns, find_relation
+from tidemark.staging.catalog import TableColumn, find_columns, find_interfering, find_relation
 from tidemark.staging.column import COORDINATES, MOST_COLUMNS, MOST_ROW_BYTES, Column, too_wide
 from tidemark.staging.errors import (
     ColumnsMayNotBeAdded,
@@ -30,6 +30,7 @@ from tidemark.staging.errors import (
     OthersWrite,
     RecordsLeftOut,
     RowRefused,
+    TargetKeptRowsOut,
     TargetsDoNotFit,
 )
 from tidemark.staging.fit import parsed
@@ -41,7 +42,6 @@ from tidemark.staging.move import (
     count_dead_letters,
     count_rows,
     move_dead_letters,
-    refuse_kept_out,
 )
 from tidemark.staging.refusal import all_deferred, naming_refusals
 from tidemark.staging.refused import (
@@ -242,18 +242,22 @@ class TargetWriter:
             keep_key(transaction, self.target, self.upsert, table)
 
     def refuse_kept_out(self, transaction: Deciding, batch: Batch, moved: Moved) -> None:
-        """All that was contributed to the target is moved or refused; else staging was lost.
+        """Raise if the target kept rows out; return if staged rows are missing: staging was lost.
 
         Raises:
-            TargetRefused: a trigger or a rule of the target kept rows out.
+            TargetRefused: all rows are staged, but not all went in; names the triggers and rules.
         """
         contributed = transaction.contributed_rows(batch, self.name)
         if moved.staged_rows == contributed:
             return
-        staging, winners = batch.staging.of_target(self.name), transaction.winners(batch)
+        cursor, staging = transaction.cursor, batch.staging.of_target(self.name)
+        staged = count_rows(cursor, staging, transaction.winners(batch))
+        if staged != contributed:
+            return
         events = ("INSERT", "UPDATE") if self.upsert else ("INSERT",)
-        refuse_kept_out(
-            transaction.cursor, staging, self.target, winners, moved, contributed, events
+        found = find_interfering(cursor, self.target.schema, self.target.table, *events)
+        raise TargetKeptRowsOut(
+            target=str(self.target), staged=staged, moved=moved.staged_rows, by=tuple(found)
         )
 
 
