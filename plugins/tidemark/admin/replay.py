@@ -176,16 +176,6 @@ class Replay:
         return Contribution.of(self.member, reads, winners)
 
 
-def refuse_upserts(pipeline: Pipeline) -> None:
-    """Refuse a replay into targets that are upserted.
-
-    Raises:
-        Refused: one of them is.
-    """
-    if any(one.upsert for one in pipeline.all_targets.values()):
-        raise ReplayOfUpserts(region=pipeline.region)
-
-
 @contextmanager
 def replaying(region: Region, order: Order, executor_of: ExecutorOf) -> Iterator[Replay]:
     """A replay holds the region inside; afterwards the region is at rest, best effort.
@@ -262,12 +252,13 @@ def replay_dead_letters(
     If it crashes: the dead letters are as they were, or the batch is published whole.
 
     Raises:
-        Refused: the target is upserted, the region is not at rest, or rows would be made with other
+        Refused: a target is upserted, the region is not at rest, or rows would be made with other
             settings than those of the checkpoint.
         Fenced, Superseded: another open or a reset came; nothing was published.
         TargetRefused: a constraint of the target refuses a row; nothing was published.
     """
-    refuse_upserts(pipeline)
+    if any(target.upsert for target in pipeline.all_targets.values()):
+        raise ReplayOfUpserts(region=pipeline.region)
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
         report = dry_run(region, meant, limit)

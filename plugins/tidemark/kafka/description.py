@@ -33,21 +33,9 @@ def transactional_id_of(group_id: str) -> str:
     return f"tidemark-{group_id}"
 
 
-def number_in(client_id: str, region: str) -> int | None:
-    """The ledger's number in a member's client id; None where it is no member of the region."""
-    number = client_id.removeprefix(client_id_of(region, ""))
-    is_ours = number != client_id and number.isascii() and number.isdecimal()
-    return int(number) if is_ours else None
-
-
 def static_name(group_id: str, slot: int | str) -> str:
     """The name under which the member of a slot (from 1) returns where membership is static."""
     return f"{group_id}-{slot}"
-
-
-def is_static_name(instance_id: str | None, group_id: str) -> bool:
-    """Whether it is a name of the group's own members."""
-    return (instance_id or "").startswith(static_name(group_id, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +54,13 @@ class Holder:
         Kafka keeps the client id that a static member first joined with: one that came back
         within its session bears its predecessor's number.
         """
-        return number_in(self.client_id, region)
+        number = self.client_id.removeprefix(client_id_of(region, ""))
+        is_ours = number != self.client_id and number.isascii() and number.isdecimal()
+        return int(number) if is_ours else None
 
     def is_static(self, group_id: str) -> bool:
         """Whether it bears one of the static names of the group's own members."""
-        return is_static_name(self.instance_id, group_id)
+        return (self.instance_id or "").startswith(static_name(group_id, ""))
 
     def __str__(self) -> str:
         return f"{self.client_id} on {self.host} holds {in_ranges(self.partitions) or 'nothing'}"

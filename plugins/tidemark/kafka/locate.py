@@ -23,7 +23,7 @@ from tidemark.kafka._corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.config import BATCH_BY_BATCH
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.spans import met_in, span_of_one
+from tidemark.kafka.spans import met_in
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def probing(
     with locating({**config, **BATCH_BY_BATCH}) as look:
 
         def met_at(offset: int) -> int | None:
-            position, met = look(span_of_one(partition, offset))
+            position, met = look(Span(*partition, offset, offset + 1))
             return met if position == offset else None
 
         yield met_at

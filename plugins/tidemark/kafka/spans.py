@@ -147,11 +147,6 @@ def position_after(record: Message) -> LogPosition | None:
     return None if leader_epoch is None else LogPosition(next_offset(record), leader_epoch)
 
 
-def span_of_one(partition: TopicPartition, offset: int) -> Span:
-    """The span of this offset alone."""
-    return Span(*partition, offset, offset + 1)
-
-
 class SpanProgress:
     """Where a consumer stands in one span: what it gave is checked before it counts."""
 

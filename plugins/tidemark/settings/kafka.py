@@ -136,7 +136,7 @@ class KafkaSettings(Strict):
 
     @model_validator(mode="after")
     def _has_static_names(self) -> Self:
-        name = f"{self.group}-{MOST_MEMBERS}"  # see names.static_name
+        name = f"{self.group}-{MOST_MEMBERS}"  # see static_name
         if self.static_membership and self.group and not re.fullmatch(TOPIC, name):
             raise ValueError(
                 f"static_membership names its members by the group, such as {name}, and Kafka takes"
