@@ -68,11 +68,28 @@ def _sections(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) 
     for key, field in model["properties"].items():
         if nested := _model(field, models):
             yield f"### {prefix}{key}\n\n{nested['description']}\n"
-            yield _keys(nested, models, f"{prefix}{key}.")
+            yield _keys(nested, models, f"{prefix}{key}.", model if prefix else None)
             yield from _sections(nested, models, f"{prefix}{key}.")
 
 
-def _keys(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> str:
+def _keys(
+    model: Mapping[str, Any],
+    models: Mapping[str, Any],
+    prefix: str,
+    around: Mapping[str, Any] | None = None,
+) -> str:
+    """The table of a section; keys that are as in the section around it are named beneath."""
+    rows = _rows(model, models, prefix)
+    known = _rows(around, models, prefix) if around else []
+    same = [row[0] for row in rows if row in known]
+    own = table(("key", "type", "default", "meaning"), [row for row in rows if row not in known])
+    outer = prefix.rstrip(".").rpartition(".")[0]
+    return f"{own}\nAs in [{outer}](#{outer}): {', '.join(same)}.\n" if same else own
+
+
+def _rows(
+    model: Mapping[str, Any], models: Mapping[str, Any], prefix: str
+) -> list[tuple[str, str, str, str]]:
     rows = []
     for key, field in model["properties"].items():
         nested = _model(field, models)
@@ -81,7 +98,7 @@ def _keys(model: Mapping[str, Any], models: Mapping[str, Any], prefix: str) -> s
         anchor = f"{prefix}{key}".replace(".", "")
         type_ = f"section [{prefix}{key}](#{anchor})" if nested else _type(field, models)
         rows.append((f"`{key}`", type_, default, meaning))
-    return table(("key", "type", "default", "meaning"), rows)
+    return rows
 
 
 def _model(field: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -81,8 +81,8 @@ def _metrics() -> str:
     ]
     text = filled(
         """`tidemark metrics` prints them, `tidemark metrics --serve` answers scrapes. Those of an
-        output topic are there only where a pipeline has one: [observing](observing.md) has all of
-        them, and [operating](observing.md#alerts) the alerts."""
+        output topic exist only if a pipeline has one. [Observing](observing.md) describes all
+        of them, and the [alerts](observing.md#alerts)."""
     )
     return f"# Metrics\n\n{text}\n\n{table(('metric', 'labels', 'kind', 'meaning'), rows)}"
 
