@@ -1,6 +1,5 @@
 """B19: flights through Hadoop YARN in client mode; `make test-yarn` runs it."""
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,13 @@ import httpx
 import psutil
 import pytest
 from scripts.demo.flight_data import PARTITIONS
+from tests.support.processes import resume, stopped
 from tests.support.spark_cluster import (
     Flights,
     command_lines,
     driver_page,
     executor_of,
     pack_environment,
-    stopped,
 )
 from tests.support.waiting import until
 from tests.support.world import dump
@@ -92,7 +91,7 @@ def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_n
 def _goes_on(yarn: Yarn, orphan: psutil.Process, driver: Any) -> bool:
     """Whether the driver has ended; meanwhile whoever stopped goes on, the orphan too."""
     for process in stopped([orphan, *yarn.containers()]):
-        process.send_signal(signal.SIGCONT)
+        resume(process)
     return driver.poll() is not None
 
 

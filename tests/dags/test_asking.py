@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from tests.dags.conftest import PASSWORD
+from tests.support.processes import runs
 from tests.support.said import said
 from tests.support.waiting import until
 
@@ -160,7 +161,7 @@ def test_a_helper_ends_with_its_api_server() -> None:
     assert one._process is not None
     assert one._process.stdin is not None
     one._process.stdin.close()
-    until(lambda: process.status() == psutil.STATUS_ZOMBIE or not process.is_running())
+    until(lambda: not runs(process.pid))
     assert one._process.wait(300) == 0
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
+from tests.support.processes import runs
 from tests.support.waiting import until
 
 from tidemark.settings.pipeline import Pipeline
@@ -70,14 +70,6 @@ class Driver:
 @pytest.fixture
 def driver(tmp_path: Path, connections: str) -> Driver:
     return Driver(tmp_path)
-
-
-def living(pids: list[int]) -> list[int]:
-    return [
-        pid
-        for pid in pids
-        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    ]
 
 
 def test_sparks_log_is_in_the_folder_of_such(
@@ -255,10 +247,10 @@ def test_a_killed_task_fails_and_leaves_neither_jvm_nor_driver(driver: Driver) -
     task = threading.Thread(target=run)
     task.start()
     pids = driver.seen()["pids"]
-    assert living(pids) == pids
+    assert all(map(runs, pids))
     driver.operator.on_kill()
     task.join(300)
-    until(lambda: living(pids) == [])
+    until(lambda: not any(map(runs, pids)))
     assert len(failures) == 1
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
+from tests.support.processes import runs
 from tests.support.waiting import until
 
 from tidemark.errors import Fenced, InvalidSettings
@@ -275,11 +275,7 @@ def test_what_ends_the_task_ends_the_replay(
         told()
     assert not published.exists()
     [of_its_own] = pids
-    until(lambda: not _runs(of_its_own))
-
-
-def _runs(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    until(lambda: not runs(of_its_own))
 
 
 def test_nobody_takes_a_dry_replay_for_one() -> None:

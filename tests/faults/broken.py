@@ -13,6 +13,7 @@ import psutil
 from tests.faults.process import forked
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import NOT_PLANTED, Seed
+from tests.support.processes import family, resume, stopped
 from tests.support.waiting import until
 
 SECONDS = 300
@@ -73,37 +74,14 @@ class Broken:
         Raises:
             AssertionError: it ended before, so the failpoint never fired.
         """
-        until(lambda: self._stopped() or not self.runs(), SECONDS)
-        stopped = self._stopped()
-        assert stopped, f"never stopped: {self.end()}"
-        return stopped[0]
+        until(lambda: stopped(family(self.pid)) or not self.runs(), SECONDS)
+        found = stopped(family(self.pid))
+        assert found, f"never stopped: {self.end()}"
+        return found[0]
 
     def _ended(self) -> bool:
         self.process.join(0.5)
         if self.runs():
-            for member in self._stopped():
+            for member in stopped(family(self.pid)):
                 resume(member)
         return not self.runs()
-
-    def _stopped(self) -> list[psutil.Process]:
-        return [one for one in self._family() if _status(one) == psutil.STATUS_STOPPED]
-
-    def _family(self) -> list[psutil.Process]:
-        try:
-            driver = psutil.Process(self.pid)
-            return [driver, *driver.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
-
-
-def resume(stopped: psutil.Process) -> None:
-    """It goes on; a worker may be gone, killed by its driver when another task had failed."""
-    with suppress(psutil.NoSuchProcess):
-        stopped.send_signal(signal.SIGCONT)
-
-
-def _status(process: psutil.Process) -> str:
-    try:
-        return str(process.status())
-    except psutil.NoSuchProcess:
-        return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 from tests.faults.process import PROJECT
 from tests.faults.region import FaultRegion
+from tests.support.processes import family, kill, stopped
 from tests.support.waiting import until
 
 from tidemark import failpoints
@@ -43,31 +44,20 @@ class Submitted:
     def kill(self) -> None:
         """Nothing of it runs."""
         for process in [*self._left, *self.family()]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+            kill(process)
         self.process.kill()
         self.process.wait()
 
     def family(self) -> list[psutil.Process]:
         """Whatever it started and still runs."""
-        with suppress(psutil.NoSuchProcess):
-            return psutil.Process(self.process.pid).children(recursive=True)
-        return []
+        return family(self.process.pid)[1:]
 
     def wait_until_stopped(self) -> psutil.Process:
         """Return the driver, or the Python worker, that has reached its `stop`."""
-        until(lambda: self._stopped() or self.process.poll() is not None, SECONDS)
-        stopped = self._stopped()
-        assert stopped, self.log.read_text()
-        return stopped[0]
-
-    def _stopped(self) -> list[psutil.Process]:
-        found = []
-        for process in self.family():
-            with suppress(psutil.NoSuchProcess):
-                if process.status() == psutil.STATUS_STOPPED:
-                    found.append(process)
-        return found
+        until(lambda: stopped(self.family()) or self.process.poll() is not None, SECONDS)
+        found = stopped(self.family())
+        assert found, self.log.read_text()
+        return found[0]
 
 
 @contextmanager

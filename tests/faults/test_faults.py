@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.faults.broken import Broken, resume
+from tests.faults.broken import Broken
 from tests.faults.cases import LOST_ANSWERS, Case, Fault, is_in_worker
 from tests.faults.region import FaultRegion
+from tests.support.processes import resume
 
 from tidemark.errors import Fenced, OutputTooLarge, Superseded
 from tidemark.protocol.errors import SettleDidNotHappen

@@ -4,11 +4,11 @@ import signal
 from collections.abc import Sequence
 from threading import Barrier
 
-import psutil
 import pytest
-from tests.faults.broken import SECONDS, Broken, resume
+from tests.faults.broken import SECONDS, Broken
 from tests.faults.region import FaultRegion
 from tests.support.executor import LocalExecutor, nothing
+from tests.support.processes import family, resume
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -72,12 +72,11 @@ def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
     region.open()
     sleeper = Broken.start(region, "member", "read.middle=stop")
     sleeper.wait_until_stopped()
-    driver = psutil.Process(sleeper.pid)
+    driver, *children = family(sleeper.pid)
     driver.suspend()
     ends_well(Broken.start(region, "member"))
-    driver.resume()
-    for child in driver.children(recursive=True):
-        resume(child)
+    for process in (driver, *children):
+        resume(process)
     code, words = sleeper.end()
     assert code in (0, 1), words
     closes_in_its_epoch(region, 1)

@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.broken import Broken, resume
+from tests.faults.broken import Broken
 from tests.faults.region import FaultRegion
 from tests.support.executor import LocalExecutor
+from tests.support.processes import resume
 from tests.support.sharing import worker
 from tests.support.waiting import outlast, until
 from tests.support.world import World

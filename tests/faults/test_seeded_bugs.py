@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import pytest
 from tests.faults import seeded
-from tests.faults.broken import Broken, resume
+from tests.faults.broken import Broken
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
+from tests.support.processes import resume
 
 from tidemark.errors import Fenced, StagingLost
 from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.faults.broken import resume
 from tests.faults.region import FaultRegion
 from tests.faults.submitted import submitted
+from tests.support.processes import resume
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

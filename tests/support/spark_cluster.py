@@ -16,6 +16,7 @@ import httpx
 import psutil
 import yaml
 from scripts.demo.flight_data import PARTITIONS, Record, records
+from tests.support.processes import family, kill
 from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection, rows_of
 
@@ -104,9 +105,8 @@ class Flights:
         try:
             yield process
         finally:
-            with suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(process.pid).children(recursive=True):
-                    child.kill()
+            for child in family(process.pid)[1:]:
+                kill(child)
             process.kill()
             process.wait()
 
@@ -143,19 +143,11 @@ def driver_page(driver: "subprocess.Popen[bytes]") -> str:
 
 def _ports(pid: int) -> set[int]:
     """Those at which a process or its children listen."""
-    driver = psutil.Process(pid)
-    found = [o for p in [driver, *driver.children(recursive=True)] for o in p.net_connections()]
-    return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
-
-
-def stopped(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those of them that have reached a failpoint's `stop`."""
     found = []
-    for process in processes:
+    for process in family(pid):
         with suppress(psutil.NoSuchProcess):
-            if process.status() == psutil.STATUS_STOPPED:
-                found.append(process)
-    return found
+            found += process.net_connections()
+    return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
 
 
 def executor_of(worker: psutil.Process) -> psutil.Process:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.support.commands import settle_in, tidemark, write_pipeline
+from tests.support.processes import family, kill, resume, runs, stopped
 from tests.support.produce import good, produce
 from tests.support.waiting import until
 from tests.support.world import World
@@ -143,15 +144,13 @@ def test_a_killed_jvm_is_named_and_the_next_run_goes_on(
     write_pipeline(world, transform="drops:transform", batch={"max_records": 2000})
     variables = os.environ | {failpoints.VARIABLE: f"{at}=stop@1"}
     run = started("run", "dags/pipeline.yaml", "-o", "json", env=variables)
-    family = psutil.Process(run.pid)
-    until(lambda: stopped(family) or run.poll() is not None, SECONDS)
-    stand = stopped(family)
-    [jvm] = [one for one in family.children() if one.name() == "java"]
+    until(lambda: stopped(family(run.pid)) or run.poll() is not None, SECONDS)
+    stand = stopped(family(run.pid))
+    [jvm] = [one for one in psutil.Process(run.pid).children() if one.name() == "java"]
     jvm.kill()
-    until(lambda: jvm.status() == psutil.STATUS_ZOMBIE)  # its parent may stand still
+    until(lambda: not runs(jvm.pid))  # its parent may stand still
     for one in stand:
-        with suppress(psutil.NoSuchProcess):
-            one.kill() if at == "read.middle" else one.send_signal(signal.SIGCONT)
+        kill(one) if at == "read.middle" else resume(one)
     out, said = run.communicate(timeout=SECONDS)
     assert run.returncode == 1
     error = json.loads(out)["error"]
@@ -159,13 +158,3 @@ def test_a_killed_jvm_is_named_and_the_next_run_goes_on(
     assert not {"Traceback", "EOFError", "Py4J"} & set(re.findall(r"\w+", said))
     tidemark("run", "dags/pipeline.yaml")  # without Spark, and so without the transform
     assert sum(world.ledger_offsets().values()) == 5000
-
-
-def stopped(family: psutil.Process) -> list[psutil.Process]:
-    """It, or processes below it, that stand at a failpoint."""
-    found = []
-    for process in [family, *family.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):
-            if process.status() == psutil.STATUS_STOPPED:
-                found.append(process)
-    return found

@@ -11,13 +11,13 @@ import httpx
 import psutil
 import pytest
 from scripts.demo.flight_data import PARTITIONS
+from tests.support.processes import family, resume, stopped
 from tests.support.spark_cluster import (
     Flights,
     command_lines,
     driver_page,
     executor_of,
     pack_environment,
-    stopped,
 )
 from tests.support.waiting import until
 from tests.support.world import dump
@@ -126,16 +126,11 @@ def await_stopped(
 
     def each_has_one() -> bool:
         assert driver.poll() is None, told(flights)
-        found[:] = [stopped(_below(worker)) for worker in workers]
+        found[:] = [stopped(family(one.process.pid)) for one in workers if one.process]
         return all(found)
 
     until(each_has_one, HANGS, lambda: told(flights), pause=0.5)
     return [one for one, *_ in found]
-
-
-def _below(worker: Daemon) -> list[psutil.Process]:
-    process = worker.process
-    return process.children(recursive=True) if process else []
 
 
 def go_on(folder: Folder, driver: "subprocess.Popen[bytes]", flights: Flights) -> None:
@@ -143,7 +138,7 @@ def go_on(folder: Folder, driver: "subprocess.Popen[bytes]", flights: Flights) -
 
     def has_ended() -> bool:
         for process in stopped(marked(folder)):
-            process.send_signal(signal.SIGCONT)
+            resume(process)
         return driver.poll() is not None
 
     until(has_ended, HANGS, lambda: told(flights), pause=0.5)

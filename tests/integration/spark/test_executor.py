@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.support.batches import Batches, document, documents
 from tests.support.damage import DEADLY, HEADER, fill, stored_batches
+from tests.support.processes import family, kill, stopped
 from tests.support.produce import produce
 from tests.support.roles import RoleWorld
-from tests.support.spark_cluster import stopped
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -314,8 +314,8 @@ def workers_stop_at(spark: SparkSession, point: str) -> Iterator[None]:
         with failpoints(spark, f"{point}=stop"):
             yield
     finally:
-        for worker in stopped(psutil.Process().children(recursive=True)):
-            worker.kill()
+        for worker in stopped(family(os.getpid())):
+            kill(worker)
 
 
 def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) -> psutil.Process:
@@ -324,8 +324,7 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
 
     def one_has() -> bool:
         assert not job.done(), job.result()
-        children = psutil.Process().children(recursive=True)
-        found[:] = [one for one in stopped(children) if one != besides]
+        found[:] = [one for one in stopped(family(os.getpid())) if one != besides]
         return bool(found)
 
     until(one_has, pause=0.02)
