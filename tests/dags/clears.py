@@ -32,7 +32,7 @@ from tidemark.admin import announce as announce_module
 from tidemark.admin import reset as reset_module
 from tidemark.admin import run as run_module
 from tidemark.admin.errors import ResetOfClosedRun, RunNotClosed
-from tidemark.airflow.operator import DrainOperator
+from tidemark.airflow.operators import DrainOperator
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
@@ -44,7 +44,9 @@ PIPELINE = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
 HOSTS = f"""
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
 from airflow.sdk import DAG
-from tidemark.airflow import pipeline_task_group
+from tidemark.airflow import (
+    CloseOperator, DrainOperator, OpenOperator, VerdictOperator, pipeline_task_group
+)
 
 for name, tail in dict(both=("report", "tell"), tells=("tell",)).items():
     with DAG(name, schedule=None, max_active_runs=1, default_args=dict(retries=0)) as dag:
@@ -63,6 +65,15 @@ with DAG("twice", schedule=None, max_active_runs=1, default_args=dict(retries=0)
 with DAG("skips", schedule=None, max_active_runs=1) as skips:
     nothing = ShortCircuitOperator(task_id="nothing", python_callable=lambda: False)
     nothing >> pipeline_task_group({str(PIPELINE)!r}, group_id="g")
+
+file = {str(PIPELINE)!r}
+with DAG("hand", schedule=None, max_active_runs=1, default_args=dict(retries=0)) as hand:
+    opened = OpenOperator(task_id="open", pipeline=file)
+    drained = DrainOperator.partial(task_id="drain", pipeline=file).expand(member=[1, 2])
+    closed = CloseOperator(task_id="close", pipeline=file)
+    check = PythonOperator(task_id="check", python_callable=print)
+    verdict = VerdictOperator(task_id="verdict", pipeline=file).as_bound_of(opened)
+    opened >> drained >> closed >> check >> verdict
 """
 
 GROUP = ("open", "drain", "close", "reset", "verdict", "end")
@@ -98,6 +109,8 @@ class OneRun:
     before_drain: Callable[[], None] | None = None
     told: list[tuple[str, str]] = field(default_factory=list)
     """Which run each task has named."""
+    confirmed: list[str] = field(default_factory=list)
+    """Runs of which the ledger knows that readers were told."""
 
     def open(self, *_: object, run_id: str, **__: object) -> Opened:
         self.told.append(("open", run_id))
@@ -127,6 +140,10 @@ class OneRun:
         self.told.append(("check", run_id))
         return self._closed()
 
+    def confirm(self, *_: object, run_id: str, **__: object) -> bool:
+        self.confirmed.append(run_id)
+        return True
+
     def _closed(self) -> Closed:
         if self.state != "closed":
             raise RunNotClosed(region="flights", run_id="run", state=self.state)
@@ -148,7 +165,7 @@ def _install(ledger: OneRun) -> None:
     setattr(run_module, "reset_region", ledger.reset)  # noqa: B010 -- its own name for it
     reset_module.reset_region = ledger.reset
     announce_module.news = lambda *_, **__: None
-    announce_module.confirm = lambda *_, **__: False
+    announce_module.confirm = ledger.confirm
     DrainOperator.execute = ledger.drain  # type: ignore[assignment,method-assign]
 
 
@@ -264,6 +281,21 @@ def ended(host: Host, ledger: OneRun, *, in_drain: bool) -> dict[str, Any]:
     return {"run": host.drive(), "ledger": ledger.state, "tasks": host.states()}
 
 
+def by_hand(host: Host, ledger: OneRun) -> dict[str, Any]:
+    """A run that is wired by hand: a good one, one without an open, one whose drain fails."""
+
+    def fail() -> None:
+        raise AirflowFailException
+
+    hows: dict[str, dict[str, Any]] = {
+        "well": {}, "refused": {"is_refused": True}, "undrained": {"before_drain": fail},
+    }  # fmt: skip
+    return {
+        name: fresh(host, ledger, **how) | {"confirmed": ledger.confirmed}
+        for name, how in hows.items()
+    }
+
+
 def main(was: str | None = None) -> None:
     """All hosts, and a cut of the clears; or all clears of a run that was so."""
     initdb()
@@ -276,8 +308,8 @@ def main(was: str | None = None) -> None:
         bag = DagBag(dag_folder=file, safe_mode=False)
         assert not bag.import_errors, bag.import_errors
         sync_bag_to_db(bag, "dags-folder", None)
-        both, tells, twice, skips = (
-            Host(bag, name) for name in ("both", "tells", "twice", "skips")
+        both, tells, twice, skips, hand = (
+            Host(bag, name) for name in ("both", "tells", "twice", "skips", "hand")
         )
         if was:
             print(json.dumps({"cleared": cleared(both, ledger, was)}, default=str))
@@ -290,6 +322,7 @@ def main(was: str | None = None) -> None:
             "cleared": cleared(both, ledger, None),
             "skips": fresh(skips, ledger) | {"told": ledger.told},
             "twice": fresh(twice, ledger) | {"told": ledger.told},
+            "by hand": by_hand(hand, ledger),
         }
     print(json.dumps(found, default=str))
 

@@ -245,7 +245,7 @@ def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     assert dag.schedule is None
 
 
-def test_a_name_that_a_field_had_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_a_field_had_before_is_refused() -> None:
     """A script may trigger a reset by it: else why it was done would be lost."""
     from airflow.sdk.exceptions import AirflowFailException
 
@@ -253,9 +253,8 @@ def test_a_name_that_a_field_had_before_is_refused(monkeypatch: pytest.MonkeyPat
     from tidemark.settings.errors import NameChanged
 
     params = {"to": "last", "apply": True, "why": None, "reason": "a drill"}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": params})
     with pytest.raises(AirflowFailException) as refused:
-        tasks.reset_by_hand(str(PROJECT / "dags" / "flights.yaml"))
+        tasks.reset_by_hand(str(PROJECT / "dags" / "flights.yaml"), {"params": params})
     assert isinstance(refused.value.__cause__, NameChanged)
 
 

@@ -111,12 +111,12 @@ def test_without_a_backend_nothing_is_looked_up(
     connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: neither ledger nor connections are asked, and the operator has nothing to tell."""
-    from tidemark.airflow import operator
-    from tidemark.airflow._spark_submit import is_wanted
+    from tidemark.airflow import _lineage
+    from tidemark.airflow._lineage import is_wanted
 
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
-    assert operator.seen("no such file", {}, counts=True) is None
-    assert operator.operator_lineage(None) is None
+    assert _lineage.seen("no such file", {}, counts=True) is None
+    assert _lineage.operator_lineage(None) is None
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.conf", None)
     assert is_wanted() is False
 
@@ -129,20 +129,20 @@ def test_what_cannot_be_looked_up_fails_nothing(
     from airflow.sdk.exceptions import AirflowTaskTimeout
     from tests.dags.conftest import PROJECT
 
-    from tidemark.airflow import operator
+    from tidemark.airflow import _lineage
 
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
     context = {"ti": SimpleNamespace(dag_id="flights", run_id="x", task_id="close")}
     path, told = str(PROJECT / "dags" / "flights.yaml"), list[str]()
-    monkeypatch.setattr(operator.log, "warning", lambda text, *_: told.append(text))
-    assert operator.seen(path, context, counts=True) is None
+    monkeypatch.setattr(_lineage.log, "warning", lambda text, *_: told.append(text))
+    assert _lineage.seen(path, context, counts=True) is None
     assert [text.partition(":")[0] for text in told] == ["the lineage is not told"]
 
     def late(*_: object) -> None:
         raise AirflowTaskTimeout
 
-    monkeypatch.setattr(operator, "resolve", late)
-    assert operator.seen(path, context, counts=True) is None
+    monkeypatch.setattr(_lineage, "resolve", late)
+    assert _lineage.seen(path, context, counts=True) is None
 
 
 @pytest.mark.long

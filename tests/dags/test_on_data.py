@@ -206,7 +206,7 @@ def test_an_open_that_lacks_a_connection_is_known_to_the_ledger_it_can_reach(
     """G188: Airflow's task; it does not even come to the open."""
     from airflow.sdk.exceptions import AirflowNotFoundException
 
-    from tidemark.airflow import tasks
+    from tidemark.airflow import pipeline_dag, tasks
 
     world.run("first")
     file = tmp_path / "lacking.yaml"
@@ -218,10 +218,14 @@ def test_an_open_that_lacks_a_connection_is_known_to_the_ledger_it_can_reach(
 
     monkeypatch.setattr(tasks, "resolve", lacking)
     ti = SimpleNamespace(dag_id="dag", run_id="run", task_id="open", get_task_states=lambda **_: {})
-    context = {"ti": ti, "params": {}, "dag_run": SimpleNamespace(run_type="manual")}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    context = {
+        "ti": ti,
+        "task": pipeline_dag(file).get_task("open"),
+        "params": {},
+        "dag_run": SimpleNamespace(run_type="manual"),
+    }
     with pytest.raises(AirflowNotFoundException):
-        tasks.open_run(str(file))
+        tasks.open_run(str(file), context, timedelta(0))
     rows = "SELECT run_id, code FROM tidemark.refused_opens"
     assert world.sql(rows) == [("dag/run", "AirflowNotFoundException")]
 

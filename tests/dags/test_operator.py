@@ -75,7 +75,7 @@ def driver(tmp_path: Path, connections: str) -> Driver:
 def test_sparks_log_is_in_the_folder_of_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.airflow.operator import LOGS, WORDS, _own_spark_log
+    from tidemark.airflow.drain import LOGS, WORDS, _own_spark_log
     from tidemark.spark._log_file import log_file
 
     monkeypatch.delenv(WORDS, raising=False)
@@ -89,7 +89,7 @@ def test_sparks_log_is_in_the_folder_of_such(
 def test_java_optimizes_late_in_a_driver_unless_its_options_are_set(
     monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    from tidemark.airflow.operator import _own_spark_log
+    from tidemark.airflow.drain import _own_spark_log
     from tidemark.spark.java_options import LATE, OPTIONS
 
     monkeypatch.setenv(OPTIONS, given or "")
@@ -102,7 +102,7 @@ def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under a name that nobody can foresee, in a folder that nobody else can enter."""
-    from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_spark_log
+    from tidemark.airflow.drain import LOGS, WORDS, _forget, _own_spark_log
     from tidemark.spark._log_file import log_file, own_folder
 
     for name in (LOGS, WORDS):

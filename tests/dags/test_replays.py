@@ -73,16 +73,14 @@ def test_the_form_refuses_what_is_none(bag: "DagBag", name: str, value: object) 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
     """Runs the task with a form; what it logged is in `caplog`."""
-    from tidemark.airflow import manual
+    from tidemark.airflow.manual import ReplayByHand
+
+    task = ReplayByHand(task_id="replay", pipeline=PIPELINE)
 
     def run(**form: Any) -> Any:
-        context = {
-            "params": COMES_UP | form,
-            "dag_run": SimpleNamespace(triggering_user_name="alice"),
-        }
-        monkeypatch.setattr(manual, "get_current_context", lambda: context)
+        run = SimpleNamespace(triggering_user_name="alice")
         with caplog.at_level(logging.INFO, logger="tidemark.airflow.manual"):
-            return manual.replay_by_hand(PIPELINE)
+            return task.execute({"params": COMES_UP | form, "dag_run": run})
 
     return run
 

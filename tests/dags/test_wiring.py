@@ -328,6 +328,24 @@ def test_a_task_may_be_mapped_over_what_close_returns(hosts: Found) -> None:
     assert (hosts["twice"]["run"], hosts["twice"]["tasks"]["each"]) == ("success", "success")
 
 
+def test_a_run_that_is_wired_by_hand_is_told_of_once(hosts: Found) -> None:
+    """B24, G185: its bound is its only verdict, and confirms what close has told."""
+    well = hosts["by hand"]["well"]
+    assert (well["run"], well["confirmed"]) == ("success", ["hand/run"])
+    assert set(well["tasks"].values()) == {"success"}
+
+
+@pytest.mark.parametrize(("how", "ledger"), [("refused", None), ("undrained", "superseded")])
+def test_a_run_that_is_wired_by_hand_and_not_done_is_red_and_reset(
+    hosts: Found, how: str, ledger: str | None
+) -> None:
+    """G183: what no ResetOperator resets, the bound does; nothing is confirmed."""
+    found = hosts["by hand"][how]
+    assert (found["run"], found["tasks"]["verdict"]) == ("failed", "failed")
+    assert (found["ledger"], found["confirmed"]) == (ledger, [])
+    assert found["tasks"]["check"] == "upstream_failed"
+
+
 def refuse_undrained(cleared: list[dict[str, Any]]) -> None:
     """No clear makes a run green that was not drained, or leaves an epoch that nobody drains."""
     for one in cleared:
@@ -364,8 +382,8 @@ def test_no_subset_that_is_cleared_leaves_an_epoch_that_nobody_drains(
     refuse_undrained(cleared)
 
 
-DONE = {"drain_0": "success", "drain_1": "success", "close": "success", "verdict": "success"}
-RED = DONE | {"close": "failed", "verdict": "upstream_failed"}
+DONE = dict.fromkeys(("drain_0", "drain_1", "close", "verdict", "end"), "success")
+RED = DONE | {"close": "failed", "verdict": "upstream_failed", "end": "failed"}
 COMING: dict[str, str | None] = dict.fromkeys(DONE)
 
 
@@ -375,13 +393,14 @@ COMING: dict[str, str | None] = dict.fromkeys(DONE)
     [
         (COMING, True),
         (COMING | {"drain_0": "success"}, True),
-        (DONE | {"verdict": None}, False),
-        (DONE | {"close": None, "verdict": None}, False),
+        (DONE | {"verdict": None, "end": None}, False),
+        (DONE | {"close": None, "verdict": None, "end": None}, False),
         (DONE, False),
         (RED, False),
         (DONE | {"drain_1": None}, None),
         (COMING | {"close": "success"}, None),
         (COMING | {"verdict": "success"}, None),
+        (COMING | {"end": "success"}, None),
         ({}, True),
     ],
 )
@@ -398,16 +417,17 @@ def test_an_open_takes_an_epoch_only_for_drain_close_and_verdict(
     from tidemark.airflow import tasks
 
     told = {f"{prefix}{name}": state for name, state in states.items()}
-    opened = opening(monkeypatch, task_id=f"{prefix}open", states=told)
+    opened, context = opening(monkeypatch, task_id=f"{prefix}open", states=told)
     if opens is None:
         with pytest.raises(AirflowFailException):
-            tasks.open_run(FLIGHTS)
+            tasks.open_run(FLIGHTS, context, WAIT)
     else:
-        assert (tasks.open_run(FLIGHTS) is not None) is opens
+        assert (tasks.open_run(FLIGHTS, context, WAIT) is not None) is opens
     assert len(opened) == bool(opens)
 
 
 FLIGHTS = str(PROJECT / "dags" / "flights.yaml")
+WAIT = timedelta(minutes=30)
 
 
 def opening(
@@ -418,9 +438,11 @@ def opening(
     run_type: str = "scheduled",
     error: Exception | None = None,
     since: Any = None,
-) -> list[dict[str, Any]]:
-    """An open in this context; `since` it was put off first. Returns what the library was told."""
-    from tidemark.airflow import tasks
+) -> tuple[list[dict[str, Any]], Any]:
+    """What the library is told of an open, and the context of one that was put off `since`."""
+    from airflow.sdk import DAG
+
+    from tidemark.airflow import pipeline_dag, pipeline_task_group
     from tidemark.runs import open as operation
 
     ti = SimpleNamespace(
@@ -441,10 +463,13 @@ def opening(
             raise error
         return operation.Opened(1, 0, {})
 
-    context = {"ti": ti, "params": {}, "dag_run": run}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     monkeypatch.setattr(operation, "open_run", opened)
-    return found
+    if "." in task_id:
+        with DAG("host", schedule=None) as dag:
+            pipeline_task_group(FLIGHTS)
+    else:
+        dag = pipeline_dag(FLIGHTS)
+    return found, {"ti": ti, "task": dag.get_task(task_id), "params": {}, "dag_run": run}
 
 
 def test_a_backfills_run_opens_nothing(connections: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,9 +479,9 @@ def test_a_backfills_run_opens_nothing(connections: str, monkeypatch: pytest.Mon
     from tidemark.airflow import tasks
     from tidemark.airflow.errors import BackfillOfRegion
 
-    opened = opening(monkeypatch, run_type="backfill")
+    opened, context = opening(monkeypatch, run_type="backfill")
     with pytest.raises(AirflowFailException) as refused:
-        tasks.open_run(FLIGHTS)
+        tasks.open_run(FLIGHTS, context, WAIT)
     assert isinstance(refused.value.__cause__, BackfillOfRegion)
     assert opened == []
 
@@ -477,15 +502,14 @@ def test_an_open_that_meets_another_run_waits_without_a_slot_and_not_for_ever(
         "at work": AnotherRunAtWork(region="flights", run_id="other/1", quiet_s=3, holders=()),
         "overtaken": OpenOvertaken(region="flights", run_id="flights/r", epoch=1, now_at=2),
     }[kind]
-    wait = timedelta(minutes=30)
-    for since in (None, timezone.utcnow() - wait / 2):
-        opened = opening(monkeypatch, error=error, since=since)
+    for since in (None, timezone.utcnow() - WAIT / 2):
+        opened, context = opening(monkeypatch, error=error, since=since)
         with pytest.raises(AirflowRescheduleException):
-            tasks.open_run(FLIGHTS, wait)
+            tasks.open_run(FLIGHTS, context, WAIT)
         assert opened[0]["is_polite"] is True
-    opening(monkeypatch, error=error, since=timezone.utcnow() - wait)
+    _, context = opening(monkeypatch, error=error, since=timezone.utcnow() - WAIT)
     with pytest.raises(AirflowException) as gave_up:
-        tasks.open_run(FLIGHTS, wait)
+        tasks.open_run(FLIGHTS, context, WAIT)
     assert gave_up.value.__cause__ is error
 
 

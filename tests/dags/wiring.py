@@ -30,7 +30,7 @@ from tidemark.admin import run as run_module
 from tidemark.admin.announce import News
 from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow import tasks as tasks_module
-from tidemark.airflow.operator import DrainOperator
+from tidemark.airflow.operators import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
 from tidemark.ledger.actions import Order
 from tidemark.ledger.queries import PublishedCounts
@@ -119,8 +119,8 @@ class StandIns:
             raise RunNotDone
         return self._closed
 
-    def end(self, *given: object, **arguments: Any) -> None:
-        self.check(*given, **arguments)
+    def end(self, *given: object, **arguments: Any) -> Closed:
+        return self.check(*given, **arguments)
 
     @property
     def _closed(self) -> Closed:

@@ -71,21 +71,22 @@ def check_closed(pipeline: Pipeline, connections: Connections, *, run_id: str) -
         raise RunNotClosed(region=region.name, run_id=run_id, state=state)
 
 
-def end_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> None:
-    """The ledger says that the run is closed; one that is still open is reset.
+def end_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> Closed:
+    """The ledger says that the run is closed; what it did. One that is open or failed is reset.
 
-    Its reset is not counted: neither its close nor its own reset ran, so somebody ended it.
+    The reset of an open one is not counted: its close did not run, so somebody ended it.
 
     Raises:
         RunNotDone: it is not closed.
     """
     try:
-        check_closed(pipeline, connections, run_id=run_id)
+        return check_closed(pipeline, connections, run_id=run_id)
     except RunNotClosed as not_closed:
-        if not_closed.state == "open":
+        is_open = not_closed.state == "open"
+        if is_open or not_closed.state == "failed":
             order = Order("airflow", f"{run_id} ended without its close")
             with suppress(Superseded):
-                reset_region(pipeline, connections, order, run_id=run_id, is_cancelled=True)
+                reset_region(pipeline, connections, order, run_id=run_id, is_cancelled=is_open)
         raise
 
 

@@ -1,4 +1,4 @@
-"""Airflow: the operator, the task group and the DAG factories.
+"""Airflow: the operators, the task group and the DAG factories.
 
 Doors: none; DAG files import what stands in `__all__`.
 
@@ -12,11 +12,21 @@ if TYPE_CHECKING:
     from tidemark.airflow.dag import on_data, pipeline_dag, pipeline_task_group
     from tidemark.airflow.forms import run_params
     from tidemark.airflow.manual import replay_dag, reset_dag
-    from tidemark.airflow.operator import DrainOperator
+    from tidemark.airflow.operators import (
+        CloseOperator,
+        DrainOperator,
+        OpenOperator,
+        ResetOperator,
+        VerdictOperator,
+    )
     from tidemark.airflow.tasks import target_asset
 
 __all__ = [
+    "CloseOperator",
     "DrainOperator",
+    "OpenOperator",
+    "ResetOperator",
+    "VerdictOperator",
     "on_data",
     "pipeline_dag",
     "pipeline_task_group",
@@ -27,7 +37,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "DrainOperator": "operator",
+    "CloseOperator": "operators",
+    "DrainOperator": "operators",
+    "OpenOperator": "operators",
+    "ResetOperator": "operators",
+    "VerdictOperator": "operators",
     "on_data": "dag",
     "pipeline_dag": "dag",
     "pipeline_task_group": "dag",

@@ -21,31 +21,19 @@ from airflow.sdk import (
     AssetWatcher,
     CronTriggerTimetable,
     TaskGroup,
-    TriggerRule,
+    XComArg,
 )
 
 from tidemark.airflow.doorbell import HOURLY, Doorbell
 from tidemark.airflow.forms import pipeline_doc, run_params
-from tidemark.airflow.operator import CloseOperator, DrainOperator
-from tidemark.airflow.step import (
-    RETRIES,
-    RUN_WAIT,
-    Params,
-    dag_of,
-    described,
-    per_task,
-    step,
-    step_timeout,
+from tidemark.airflow.operators import (
+    CloseOperator,
+    DrainOperator,
+    OpenOperator,
+    ResetOperator,
+    VerdictOperator,
 )
-from tidemark.airflow.tasks import (
-    close_run,
-    end_run,
-    open_run,
-    reset_failed_run,
-    target_assets,
-    tell_verdict,
-)
-from tidemark.settings.described import Role
+from tidemark.airflow.step import RETRIES, RUN_WAIT, Params, dag_of, per_task
 from tidemark.settings.fingerprint import file_fingerprint
 from tidemark.settings.pipeline import Pipeline
 
@@ -118,6 +106,18 @@ def on_data(
     )
 
 
+class PipelineTaskGroup(TaskGroup):  # type: ignore[misc]
+    """The tasks of a run, as a group."""
+
+    @property
+    def result(self) -> XComArg:
+        """What the run did, for a task of your own: checkpoint (`seq`), rows, offsets and counts.
+
+        report(pipeline_task_group(path).result)
+        """
+        return XComArg(self.get_child_by_label("close"))
+
+
 def pipeline_task_group(
     path: str | Path,
     *,
@@ -127,12 +127,13 @@ def pipeline_task_group(
     drain_kwargs: Params | None = None,
     step_kwargs: Params | None = None,
     **group_kwargs: Any,
-) -> TaskGroup:
+) -> PipelineTaskGroup:
     """The same tasks as a group of the DAG in whose `with` this is called.
 
-    The group's last task is red when the run is not done, so what comes after it waits for
-    rows that are really there. Give that DAG max_active_runs=1 and, if people start it by
-    hand, params=run_params(). drain_kwargs and step_kwargs are as those of `pipeline_dag`.
+    Its `result` is what the run did. The group's last task is red when the run is not done, so
+    what comes after it waits for rows that are really there. Give that DAG max_active_runs=1 and,
+    if people start it by hand, params=run_params(). drain_kwargs and step_kwargs are as those of
+    `pipeline_dag`.
 
     Raises:
         InvalidSettings: the file is wrong, or an argument of a task is not for you to set;
@@ -141,12 +142,13 @@ def pipeline_task_group(
     pipeline = Pipeline.load(path)
     drain = _drain(spark_conf, drain_timeout, drain_kwargs)
     defaults = RETRIES | group_kwargs.pop("default_args", {})
-    with TaskGroup(
+    with PipelineTaskGroup(
         group_id or pipeline.region,
         default_args=defaults,
         tooltip=f"Kafka to {pipeline.into}, exactly once",
         **group_kwargs,
-    ) as group:
+    ) as entered:
+        group: PipelineTaskGroup = entered
         _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
     return group
 
@@ -158,50 +160,17 @@ def _drain(
 
 
 def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> None:
-    limit: dict[str, Any] = {"execution_timeout": step_timeout(pipeline)}
-    opened = step(
-        "open",
-        open_run,
-        path,
-        max(RUN_WAIT, of_drain["execution_timeout"]),
-        doc_json=described(pipeline, Role.run),
-        **limit,
-        **of_steps,
-    ).as_setup()
+    wait = max(RUN_WAIT, of_drain["execution_timeout"])
+    opened = OpenOperator(task_id="open", pipeline=path, wait=wait, **of_steps)
     drain = DrainOperator.partial(
         task_id="drain",
         pipeline=path,
         map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
         **of_drain,
     ).expand(member=list(range(1, pipeline.members + 1)))
-    assets = target_assets(pipeline)
-    closed = step(
-        "close",
-        close_run,
-        path,
-        operator=CloseOperator,
-        trigger_rule=TriggerRule.ALL_DONE,
-        outlets=assets,
-        **limit,
-        **of_steps,
-    )
-    reset = step(
-        "reset",
-        reset_failed_run,
-        path,
-        trigger_rule=TriggerRule.ONE_FAILED,
-        **limit,
-        **of_steps,
-    )
-    verdict = step(
-        "verdict",
-        tell_verdict,
-        path,
-        trigger_rule=TriggerRule.NONE_FAILED,
-        **of_steps,
-    )
-    end = step("end", end_run, path, **limit, **of_steps)
-    end.as_teardown(setups=opened, on_failure_fail_dagrun=True)
-    end.trigger_rule = TriggerRule.ALL_DONE  # a run that a person ended before its open is red too
+    closed = CloseOperator(task_id="close", pipeline=path, **of_steps)
+    reset = ResetOperator(task_id="reset", pipeline=path, **of_steps)
+    verdict = VerdictOperator(task_id="verdict", pipeline=path, **of_steps)
+    end = VerdictOperator(task_id="end", pipeline=path, **of_steps).as_bound_of(opened)
     opened >> drain >> closed >> reset
     [closed, reset] >> verdict >> end

@@ -20,6 +20,14 @@ class TaskKwargsRefused(
     taken: tuple[str, ...]
 
 
+class TriggerRuleTaken(
+    InvalidSettings,
+    text="{operator} needs the trigger rule {rule}: leave trigger_rule out",
+):
+    operator: str
+    rule: str
+
+
 class AssetOfNoTarget(InvalidSettings):
     """An asset was asked for, and the region has no target of the name."""
 
@@ -75,3 +83,14 @@ class SecretAmongArguments(
 ):
     conn_id: str
     key: str
+
+
+class WiredWrong(
+    InvalidSettings,
+    text="DAG {dag_id}: the tasks of {file} can't work: {fault}. Wire them as open >> drain >>"
+    " close >> verdict.as_bound_of(open), all of them in one task group; or use"
+    " pipeline_task_group, which does so",
+):
+    dag_id: str
+    file: str
+    fault: str

@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
-from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, get_current_context
+from airflow.sdk import DAG, Context
 from airflow.sdk.exceptions import AirflowException
 
 from tidemark.admin.replay_report import ReplayReport
@@ -24,7 +23,7 @@ from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import as_airflow_failure
-from tidemark.airflow.step import TOOLS, Params, dag_of, described, step
+from tidemark.airflow.step import TOOLS, Params, PipelineOperator, dag_of, described
 from tidemark.airflow.tasks import reset_by_hand, target_assets
 from tidemark.environment import without_airflow
 from tidemark.errors import error_from_dict
@@ -42,28 +41,37 @@ _children: list[subprocess.Popen[str]] = []
 """Of this task: one while it waits, and none else."""
 
 
-class ReplayOperator(PythonOperator):  # type: ignore[misc]
-    """Replays in a child, which ends with the task: nothing is published after it."""
+class ResetByHand(PipelineOperator):
+    """Reset the region, or rewind it, or say what that would change."""
+
+    def execute(self, context: Context) -> results.Result:
+        """Return the report."""
+        return reset_by_hand(self.pipeline, context)
+
+
+class ReplayByHand(PipelineOperator):
+    """Replay dead letters, or say what that would do.
+
+    It works in a child, which ends with the task: nothing is published after it. A run that is
+    cleared does it again: it finds what is still a dead letter.
+    """
+
+    def execute(self, context: Context) -> results.Result:
+        """Return the report."""
+        pipeline = Pipeline.load(self.pipeline)
+        own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
+        with as_airflow_failure():
+            command = [*arguments(self.pipeline, context["params"])]
+            answer = _answer(command, without_airflow() | own)
+        report = ReplayReport(**answer)
+        for line in results.replay_log(report):
+            log.info("%s", line)
+        return results.of_replay(report)
 
     def on_kill(self) -> None:
         """Leave no process of the child; Airflow calls this in the midst of the task."""
         for child in _children:
             _end(child)
-
-
-def replay_by_hand(path: str) -> results.Result:
-    """Replay dead letters, or say what that would do; keep the report.
-
-    A run that is cleared does it again: it finds what is still a dead letter.
-    """
-    context, pipeline = get_current_context(), Pipeline.load(path)
-    own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
-    with as_airflow_failure():
-        answer = _answer([*arguments(path, context["params"])], without_airflow() | own)
-    report = ReplayReport(**answer)
-    for line in results.replay_log(report):
-        log.info("%s", line)
-    return results.of_replay(report)
 
 
 def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:
@@ -176,10 +184,9 @@ def reset_dag(
     assets = target_assets(pipeline)
     with _manual_dag(pipeline, Role.reset, reset_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
-        step(
-            "reset",
-            reset_by_hand,
-            str(path),
+        ResetByHand(
+            task_id="reset",
+            pipeline=path,
             doc_json=described(pipeline, Role.reset),
             execution_timeout=reset_timeout,
             outlets=assets,
@@ -203,11 +210,9 @@ def replay_dag(
     pipeline = Pipeline.load(path)
     with _manual_dag(pipeline, Role.replay, replay_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or replay_doc(pipeline)
-        step(
-            "replay",
-            replay_by_hand,
-            str(path),
-            operator=ReplayOperator,
+        ReplayByHand(
+            task_id="replay",
+            pipeline=path,
             doc_json=described(pipeline, Role.replay),
             execution_timeout=replay_timeout,
         )

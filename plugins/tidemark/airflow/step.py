@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 from urllib.parse import quote, urljoin
 
-from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, BaseOperatorLink
+from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, TriggerRule
 from airflow.sdk.configuration import conf
 
-from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused
+from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused, TriggerRuleTaken
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
 
@@ -110,24 +110,28 @@ def _beside(form: Params, others: Params) -> Params:
     return {**form, **others}
 
 
-def step(
-    task_id: str,
-    function: Any,
-    *arguments: Any,
-    operator: type[PythonOperator] = PythonOperator,
-    **kwargs: Any,
-) -> PythonOperator:
-    """A task that calls the function; its docstring is what Airflow's page says of it."""
-    task = operator(
-        task_id=task_id,
-        python_callable=function,
-        op_args=arguments,
-        doc_md=function.__doc__,
-        show_return_value_in_logs=False,  # the task's own lines tell it to people
-        **({"execution_timeout": STEP_TIMEOUT} | kwargs),
-    )
-    task.operator_extra_links = (RegionLink(),)
-    return task
+class PipelineOperator(BaseOperator):  # type: ignore[misc]
+    """A task of a pipeline file. It takes whatever Airflow's BaseOperator takes.
+
+    It is tried as often as `RETRIES` says, unless the task or its DAG says otherwise.
+
+    Raises:
+        InvalidSettings: the file is wrong, or an argument is not for a DAG's author to set.
+    """
+
+    operator_extra_links = (RegionLink(),)
+    own_rule: ClassVar[TriggerRule | None] = None
+    """The trigger rule that it needs; None: any."""
+
+    def __init__(self, *, pipeline: str | Path, **kwargs: Any) -> None:
+        if self.own_rule:
+            if "trigger_rule" in kwargs:
+                raise TriggerRuleTaken(operator=type(self).__name__, rule=self.own_rule.value)
+            kwargs["trigger_rule"] = self.own_rule
+        kwargs["default_args"] = RETRIES | (kwargs.get("default_args") or {})
+        usual = {"execution_timeout": step_timeout(Pipeline.load(pipeline)), "doc_md": self.__doc__}
+        super().__init__(**(usual | kwargs))
+        self.pipeline = str(pipeline)
 
 
 def described(pipeline: Pipeline, role: Role) -> str:

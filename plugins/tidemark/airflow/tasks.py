@@ -1,4 +1,4 @@
-"""Tasks: open to end, as Airflow runs them; only a running one imports clients.
+"""What the tasks of a run do, open to verdict; only a running one imports clients.
 
 Each target's asset event says what the run published, to the DAGs that are scheduled on it. No
 event, and no result of a task, is ever read back: what was told stands in the ledger.
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Context, get_current_context, timezone
+from airflow.sdk import Asset, Context, timezone
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -18,11 +18,11 @@ from airflow.sdk.exceptions import (
 )
 
 from tidemark.airflow import results
+from tidemark.airflow._wiring import tasks_of_run
 from tidemark.airflow.credentials import resolve, resolved
 from tidemark.airflow.errors import AssetOfNoTarget, BackfillOfRegion
 from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.airflow.results import as_airflow_failure, best_effort
-from tidemark.airflow.step import RUN_WAIT
 from tidemark.errors import RunNotDone, Superseded, TidemarkError
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
@@ -42,10 +42,12 @@ log = logging.getLogger(__name__)
 Extra = dict[str, Any]
 
 
-def send_event(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
-    """Send one event for each if the task ends well; none without extra."""
+def send_event(context: Context, pipeline: Pipeline, extra: Extra | None) -> None:
+    """Send one event for each target if the task ends well; none without extra."""
+    task, assets = context["ti"].task, target_assets(pipeline)
     # Airflow sends one for each outlet of a task, whether or not it was given an extra.
-    context["ti"].task.outlets = list(assets) if extra else []
+    others = [one for one in task.outlets if one not in assets]
+    task.outlets = [*others, *(assets if extra else ())]
     for asset in assets if extra else ():
         context["outlet_events"][asset].extra = extra
 
@@ -87,9 +89,6 @@ def rewound_event(report: "ResetReport") -> Extra | None:
     }
 
 
-STEPS = ("drain", "close", "verdict")
-"""What an epoch is for: without all of them, nobody works in it, closes it, or judges the run."""
-
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
 """States of tasks that will not run, unless somebody clears them."""
 
@@ -97,25 +96,16 @@ LOOK_AGAIN = timedelta(seconds=30)
 """Between two looks whether the run that is at work has ended."""
 
 
-def open_run(path: str, wait: timedelta = RUN_WAIT) -> results.Result | None:
-    """Open the DAG run's epoch, within the bounds of its form and with its overrides.
-
-    A task of the run that is cleared clears this one too: an epoch is taken only if drain, close
-    and verdict are to come. While a run of another id is at work in the region, this one waits,
-    without a slot, for at most `wait`.
-
-    Raises:
-        AirflowFailException: it is a backfill; or drain is to come without the tasks that judge it.
-        AirflowRescheduleException: another run is at work: look again later.
-    """
+def open_run(path: str, context: Context, wait: timedelta) -> results.Result | None:
+    """Open the epoch of the DAG run; only if drain, close and verdict are to come."""
     from tidemark.runs import open as operation
     from tidemark.runs.refusals import refusal_kept
 
-    context, pipeline = get_current_context(), Pipeline.load(path)
+    pipeline = Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
     with as_airflow_failure():
         _refuse_backfill(context, pipeline)
-    if missing := sorted(set(STEPS) - _to_come(context)):
+    if missing := _missing(context):
         _say_nothing_opened(run_id, missing)
         return None
     with refusal_kept(pipeline, run_id, lambda: resolved(pipeline.warehouse)):
@@ -173,7 +163,7 @@ def _wait(context: Context, met: TidemarkError, wait: timedelta) -> None:
         raise AirflowRescheduleException(now + LOOK_AGAIN)
 
 
-def close_run(path: str) -> results.Result:
+def close_run(path: str, context: Context) -> results.Result:
     """Succeed only if the ledger says that the run is done; then tell who waits for the target.
 
     Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
@@ -182,8 +172,7 @@ def close_run(path: str) -> results.Result:
     """
     from tidemark.admin import run as operation
 
-    context, pipeline = get_current_context(), Pipeline.load(path)
-    run_id = _run_id(context)
+    pipeline, run_id = Pipeline.load(path), _run_id(context)
     with as_airflow_failure(RunNotDone):
         closed = operation.close_run(pipeline, resolve(pipeline), run_id=run_id)
     _announce(context, pipeline, closed, run_id)
@@ -201,55 +190,53 @@ def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: st
     """
     from tidemark.admin import announce as operation
 
-    send_event(context, (), None)
+    send_event(context, pipeline, None)
     with best_effort("the asset event"):
         connections = resolve(pipeline)
         if news := operation.news(pipeline, connections, closed):
-            send_event(context, target_assets(pipeline), published_event(closed, news))
+            send_event(context, pipeline, published_event(closed, news))
             operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
 
 
-def tell_verdict(path: str) -> None:
-    """Say that the run is done, and what it did: this task runs for no other.
+def judge_run(path: str, context: Context) -> None:
+    """Return if the ledger says that the run is done: a task that was cleared may have reopened it.
 
-    The ledger says it: a task that was cleared may have opened the run again.
+    As the bound of the run, reset one that is still open; skip where its open was skipped.
     """
     from tidemark.admin import announce
     from tidemark.admin import run as operation
 
-    context, pipeline = get_current_context(), Pipeline.load(path)
-    run_id, connections = _run_id(context), resolve(pipeline)
+    pipeline, run_id = Pipeline.load(path), _run_id(context)
+    if is_bound := context["task"].is_teardown:
+        _skip_with_open(context)
+    connections = resolve(pipeline)
+    judge = operation.end_run if is_bound else operation.check_closed
     with as_airflow_failure(RunNotDone):
-        closed = operation.check_closed(pipeline, connections, run_id=run_id)
+        closed = judge(pipeline, connections, run_id=run_id)
+    if is_bound and not _is_to_tell(context):
+        return
     with best_effort("what was told of the run"):
         announce.confirm(pipeline, connections, run_id=run_id)
         _tell(results.verdict_lines(pipeline.into, results.of_close(closed)))
 
 
-def end_run(path: str) -> None:
-    """Red unless the ledger says that the run is done, whatever became of the other tasks.
-
-    A run that is still open, because a person ended it, is reset first.
-
-    Raises:
-        AirflowSkipException: a task before the group skipped all of it.
-    """
-    from tidemark.admin import run as operation
-
-    context, pipeline = get_current_context(), Pipeline.load(path)
-    opened = f"{context['ti'].task_id.removesuffix('end')}open"  # of the same task group
-    if _states(context, [opened]).get(opened) == "skipped" and _hangs_on_others(context, opened):
-        raise AirflowSkipException("open was skipped, so there is no run")
-    with as_airflow_failure(RunNotDone):
-        operation.end_run(pipeline, resolve(pipeline), run_id=_run_id(context))
+def _skip_with_open(context: Context) -> None:
+    """Skip where a host's own task before the open, such as a branch, skipped all of the run."""
+    [opened] = tasks_of_run(context["task"]).open
+    is_skipped = _states(context, [opened.task_id]).get(opened.task_id) == "skipped"
+    if is_skipped and opened.upstream_task_ids:
+        raise AirflowSkipException(f"{opened.task_id} was skipped, so there is no run")
 
 
-def _hangs_on_others(context: Context, task_id: str) -> bool:
-    """Whether a host's own task, such as a branch, comes before it, and so may have skipped it."""
-    return bool(context["ti"].task.get_dag().get_task(task_id).upstream_task_ids)
+def _is_to_tell(context: Context) -> bool:
+    """Whether the bound is the only verdict, and close succeeded: then Airflow sent its events."""
+    run = tasks_of_run(context["task"])
+    [closed] = run.close
+    is_sent = _states(context, [closed.task_id]).get(closed.task_id) == "success"
+    return is_sent and len(run.verdict) == 1
 
 
-def reset_failed_run(path: str) -> results.Result | None:
+def reset_failed_run(path: str, context: Context) -> results.Result | None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region.
 
     Do nothing where the ledger calls the run closed.
@@ -257,8 +244,7 @@ def reset_failed_run(path: str) -> results.Result | None:
     from tidemark.admin.reset import reset_region
     from tidemark.ledger.actions import Order
 
-    context, pipeline = get_current_context(), Pipeline.load(path)
-    run_id = _run_id(context)
+    pipeline, run_id = Pipeline.load(path), _run_id(context)
     with as_airflow_failure():
         try:
             order = Order("airflow", f"{run_id} did not close")
@@ -270,7 +256,7 @@ def reset_failed_run(path: str) -> results.Result | None:
     return results.of_reset(pipeline.into, report)
 
 
-def reset_by_hand(path: str) -> results.Result:
+def reset_by_hand(path: str, context: Context) -> results.Result:
     """Reset the region whatever epoch holds it, or say what that would change; keep the report.
 
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
@@ -281,7 +267,7 @@ def reset_by_hand(path: str) -> results.Result:
     from tidemark.ledger.actions import Order
     from tidemark.protocol.reset import destination
 
-    context, pipeline = get_current_context(), Pipeline.load(path)
+    pipeline = Pipeline.load(path)
     with as_airflow_failure():
         if "reason" in context["params"]:
             raise NameChanged(given="reason", now="why")
@@ -296,7 +282,7 @@ def reset_by_hand(path: str) -> results.Result:
             request_id=_run_id(context),
         )
     extra = rewound_event(report)
-    send_event(context, target_assets(pipeline), extra)
+    send_event(context, pipeline, extra)
     if extra:
         with best_effort("what was told of the rewind"):
             announce.told_of_rewind(pipeline, connections, epoch=report.epoch)
@@ -328,17 +314,28 @@ def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
     )
 
 
-def _to_come(context: Context) -> frozenset[str]:
-    """Which of STEPS will run after this task; all, where Airflow does not tell."""
-    prefix = context["ti"].task_id.removesuffix("open")  # of a task group
-    states = _states(context, [f"{prefix}{name}" for name in STEPS])
-    coming = {
-        name
-        for name in STEPS
-        for key, state in states.items()  # drain is mapped: drain_0
-        if key.removeprefix(prefix).partition("_")[0] == name and state not in OVER
+def _missing(context: Context) -> list[str]:
+    """Which steps of the run will not come after this task; none, where Airflow does not tell.
+
+    Without all of them nobody works in an epoch, closes it, or judges the run.
+    """
+    run = tasks_of_run(context["task"])
+    states = _states(context, [one.task_id for one in (*run.drain, *run.close, *run.verdict)])
+
+    def is_over(one: Any) -> bool:  # a mapped one is told of as drain_0
+        found = (state for key, state in states.items() if _is_of(one.task_id, key))
+        return all(state in OVER for state in found)
+
+    over = {
+        "drain": all(map(is_over, run.drain)),
+        "close": any(map(is_over, run.close)),
+        "verdict": any(map(is_over, run.verdict)),
     }
-    return frozenset(coming if states else STEPS)
+    return [name for name, is_it in over.items() if is_it and states]
+
+
+def _is_of(task_id: str, key: str) -> bool:
+    return key == task_id or key.startswith(f"{task_id}_")
 
 
 def _states(context: Context, task_ids: list[str]) -> dict[str, str | None]:

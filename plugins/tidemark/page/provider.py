@@ -10,7 +10,7 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Tidemark",
         "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches.",
         "integrations": [{"integration-name": "Tidemark", "tags": ["software"]}],
-        "operators": [_modules("tidemark.airflow.operator")],
+        "operators": [_modules("tidemark.airflow.operators")],
         "triggers": [_modules("tidemark.airflow.doorbell")],
     }
 

@@ -1,36 +1,32 @@
 """DrainOperator: one member of a run, started through spark-submit.
 
-Its lineage is told to OpenLineage, through Airflow's provider; nothing is told without it.
+The module of Airflow's SparkSubmitOperator imports OpenLineage's client, and with it much of
+Airflow's server, in each process that parses a DAG file: 0.2 s of CPU. Where nobody listens to
+OpenLineage, it is imported as if that provider were not there, for which it has a way.
 """
 
-import logging
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import psutil
-from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Connection, Context
-from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.airflow._spark_submit import SparkSubmitHook, SparkSubmitOperator, is_wanted
+from tidemark.airflow._lineage import Lineaged, is_wanted, seen
+from tidemark.airflow._wiring import RunTask
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
-from tidemark.airflow.credentials import resolve
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
-from tidemark.airflow.results import (
-    as_airflow_failure,
-    best_effort,
-    keep_code,
-    names_by_exit_code,
-)
+from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.step import RegionLink
 from tidemark.settings.described import ledger_run_id
 from tidemark.settings.pipeline import Pipeline
@@ -39,156 +35,26 @@ from tidemark.spark.errors import JvmEnded
 from tidemark.spark.java_options import LATE, OPTIONS, with_archive
 from tidemark.tracing.traced import for_child
 
-if TYPE_CHECKING:
-    from tidemark.views.lineage import Dataset, Lineage
+_CLIENTS = "airflow.providers.openlineage.utils.spark"
+_ASKS_FOR_IT = "airflow.providers.common.compat.openlineage.utils.spark"
 
 
-log = logging.getLogger(__name__)
-
-
-class Lineaged:
-    """What Airflow's OpenLineage provider asks an operator for, when its task starts and ends."""
-
-    _lineage: "Lineage | None" = None
-    """What the run has read and written; None until it is looked up."""
-
-    @property
-    def file(self) -> str:
-        """The pipeline file."""
-        raise NotImplementedError
-
-    def get_openlineage_facets_on_start(self) -> Any:
-        """What the file says."""
-        return operator_lineage(declared(self.file))
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What the run has read and written."""
-        return operator_lineage(self._lineage)
-
-    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
-        """The same if it is known, else what the file says."""
-        return operator_lineage(self._lineage or declared(self.file))
-
-
-class CloseOperator(Lineaged, PythonOperator):  # type: ignore[misc]
-    """The close task: it tells what its run has read and written, with counts."""
-
-    @property
-    def file(self) -> str:
-        """The pipeline file."""
-        return str(self.op_args[0])
-
-    def execute(self, context: Context) -> Any:
-        """Close the run, keep its result as XCom, look up its lineage: it fails by neither.
-
-        Where a task is mapped over the result, that can't run without: then Airflow pushes it.
-        """
-        ti, is_mapped = context["ti"], next(self.iter_mapped_dependants(), None) is not None
-        closed = super().execute(context)
-        ti.task.do_xcom_push = is_mapped
-        if not is_mapped:
-            with best_effort("the result, as XCom,"):
-                ti.xcom_push(BaseXCom.XCOM_RETURN_KEY, closed)
-        self._lineage = seen(self.file, context, counts=True)
-        return closed
-
-
-def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
-    """The lineage of this DAG run, while connections can be asked; None if nobody wants it.
-
-    Nothing fails by it, not even by a task's time-out.
-    """
-
-    def look() -> "Lineage | None":
-        from tidemark.views.lineage import lineage_of
-
-        pipeline, ti = Pipeline.load(path), context["ti"]
-        run_id = ledger_run_id(ti.dag_id, ti.run_id, ti.task_id)
-        return lineage_of(pipeline, resolve(pipeline), run_id, counts=counts)
-
-    return _unharmed(look)
-
-
-def declared(path: str) -> "Lineage | None":
-    """The lineage that the pipeline file tells by itself; None if nobody wants it."""
-
-    def look() -> "Lineage":
-        from tidemark.views.lineage import declared_lineage
-
-        pipeline = Pipeline.load(path)
-        return declared_lineage(pipeline, resolve(pipeline))
-
-    return _unharmed(look)
-
-
-def _unharmed(look: Callable[[], "Lineage | None"]) -> "Lineage | None":
-    if not is_wanted():
-        return None
+@contextmanager
+def _withheld(name: str) -> Iterator[None]:
+    """The module is not to be found inside."""
+    sys.modules[name] = None  # type: ignore[assignment]
     try:
-        return look()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        log.warning("the lineage is not told: %s: %s", type(error).__name__, error)
-        return None
+        yield
+    finally:
+        del sys.modules[name]
 
 
-def operator_lineage(lineage: "Lineage | None") -> Any:
-    """The same in the provider's own terms; None if it is not known."""
-    if lineage is None:
-        return None
-    from airflow.providers.openlineage.extractors import OperatorLineage
+if not is_wanted() and _CLIENTS not in sys.modules:
+    with _withheld(_CLIENTS):
+        import_module(_ASKS_FOR_IT)
 
-    return OperatorLineage(
-        inputs=[_input(one) for one in lineage.topics],
-        outputs=[_output(one, lineage) for one in lineage.tables],
-    )
-
-
-def _input(one: "Dataset") -> Any:
-    from openlineage.client.event_v2 import InputDataset
-    from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
-
-    counted: dict[str, Any] = {}
-    if one.count is not None:
-        counted["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(one.count)
-    return InputDataset(one.namespace, one.name, counted, facets=_schema(one))
-
-
-def _output(one: "Dataset", lineage: "Lineage") -> Any:
-    from openlineage.client.event_v2 import OutputDataset
-    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
-
-    counted: dict[str, Any] = {}
-    if one.count is not None:
-        counted["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(one.count)
-    facets = _schema(one) | _column_lineage(one, lineage)
-    return OutputDataset(one.namespace, one.name, counted, facets=facets)
-
-
-def _schema(one: "Dataset") -> dict[str, Any]:
-    from openlineage.client.facet_v2 import schema_dataset as schema
-
-    fields = [schema.SchemaDatasetFacetFields(*column) for column in one.columns.items()]
-    return {"schema": schema.SchemaDatasetFacet(fields=fields)} if fields else {}
-
-
-def _column_lineage(one: "Dataset", lineage: "Lineage") -> dict[str, Any]:
-    from openlineage.client.facet_v2 import column_lineage_dataset as columns
-
-    as_it_is = columns.Transformation("DIRECT", "IDENTITY")
-    found = {
-        name: columns.Fields(
-            [
-                columns.InputField(topic.namespace, topic.name, name, [as_it_is])
-                for topic in lineage.topics
-            ]
-        )
-        for name in lineage.made_of
-        if name in one.columns
-    }
-    return {"columnLineage": columns.ColumnLineageDatasetFacet(fields=found)} if found else {}
-
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: E402
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator  # noqa: E402
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"
@@ -203,38 +69,39 @@ the task's process group five seconds after SIGTERM."""
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 
 
-class DrainOperator(Lineaged, SparkSubmitOperator):  # type: ignore[misc]
-    """Drains the region of a pipeline file as one member of the DAG run's epoch.
+class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[misc]
+    """Drain the region of a pipeline file as one member of the DAG run's epoch.
 
     Connections are resolved when the task executes and go to the child's environment alone:
     never to argv, templates, XCom or the log. A retry joins the same epoch. So does a driver
     that outlives its task: it is one more member until the ledger fences it, never a danger.
     """
 
+    step = "drain"
     operator_extra_links = (RegionLink(),)
 
     def __init__(
-        self, *, pipeline: str, member: int = 1, conf: dict[Any, Any] | None = None, **kwargs: Any
+        self,
+        *,
+        pipeline: str | Path,
+        member: int = 1,
+        conf: dict[Any, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         settings = Pipeline.load(pipeline)
         super().__init__(
             application=str(entry_point()),
-            application_args=[pipeline],
+            application_args=[str(pipeline)],
             conf=QUIET | (conf or {}),
             conn_id=settings.spark.connection,
             name=f"tidemark-{settings.region}",
             durable=False,
             **kwargs,
         )
-        self.pipeline = pipeline
+        self.pipeline = str(pipeline)
         self.member = member
         self._environment: dict[str, str] = {}
         self._words = ""
-
-    @property
-    def file(self) -> str:
-        """The pipeline file."""
-        return self.pipeline
 
     def execute(self, context: Context) -> None:
         """Run the driver to its end.
@@ -260,7 +127,7 @@ class DrainOperator(Lineaged, SparkSubmitOperator):  # type: ignore[misc]
         finally:
             self._environment = {}
         _forget(self._words)
-        self._lineage = seen(self.pipeline, context, counts=False)  # close counts
+        self.lineage = seen(self.pipeline, context, counts=False)  # close counts
 
     def on_kill(self) -> None:
         """Leave no process of the driver: SIGTERM to all of them, then SIGKILL to the rest."""
