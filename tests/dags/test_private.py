@@ -80,6 +80,8 @@ def test_a_private_interface_is_what_it_was(name: str) -> None:
     assert found is not None, f"{name} is gone"
     if "takes" in entry:
         assert list(inspect.signature(found).parameters) == entry["takes"]
+    if "uses" in entry:
+        assert {*entry["uses"]} <= {*inspect.signature(found).parameters}
     missing = [one for one in entry.get("has", ()) if not has(found, one)]
     assert missing == []
 

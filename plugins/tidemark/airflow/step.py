@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urljoin
 
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, TriggerRule
+from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.configuration import conf
 
 from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused, TriggerRuleTaken
@@ -57,9 +58,7 @@ STEP_MARGIN = timedelta(minutes=4)
 """For a step's own work, beside what the pipeline file lets it wait and send."""
 
 
-RUN_TYPES = (
-    "scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization",
-)  # fmt: skip
+RUN_TYPES = tuple(one.value for one in DagRunType if one is not DagRunType.BACKFILL)
 """All but backfill: its runs start at once, and a run reads what Kafka holds, not an interval."""
 
 
@@ -89,9 +88,9 @@ def per_task(argument: str, kwargs: Params | None) -> dict[str, Any]:
 
 
 def step_timeout(pipeline: Pipeline) -> timedelta:
-    """How long open, close and reset may take: they wait an outage out, and they must send.
+    """How long open, close and reset may take: close waits an outage out, and all of them send.
 
-    One that is ended sooner than a transaction may take would never send a batch that takes as
+    A shorter time-out than that of a transaction would never let a batch be sent that takes as
     long.
     """
     sending = pipeline.sending.max_seconds if pipeline.sending else 0
