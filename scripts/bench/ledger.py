@@ -455,17 +455,18 @@ def table_of(
 ) -> Table:
     """One value of each step by width, and how it grows with the partitions.
 
-    The smallest width, which fixed costs rule, is left out of the slope.
+    The smallest width, which fixed costs rule, is left out of the slope, which needs two more.
     """
     alike = {width: took for (width, members), took in found.items() if members == WIDTHS[0][1]}
-    steep = slopes({width: alike[width] for width in sorted(alike)[1:]}, value)
+    wide = {width: alike[width] for width in sorted(alike)[1:]}
+    steep = slopes(wide, value) if len(wide) > 1 else {}
     table = Table("partitions\nmembers", title=title)
     for partitions, members in found:
         table.add_column(f"{partitions:,}\n{members:,}", justify="right")
     table.add_column("slope", justify="right")
     for name in next(iter(found.values())):
         values = (f"{value(took[name]):,.0f}" if name in took else "-" for took in found.values())
-        table.add_row(name, *values, f"{steep[name]:.2f}")
+        table.add_row(name, *values, f"{steep[name]:.2f}" if name in steep else "-")
     return table
 
 
