@@ -5,6 +5,7 @@ has. The functions that tasks call are stand-ins over a ledger of one run; all e
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
 from airflow.dag_processing.bundles.manager import DagBundlesManager
@@ -42,6 +44,7 @@ from tidemark.runs.open import Opened
 
 PIPELINE = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
 HOSTS = f"""
+from os import environ
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
 from airflow.sdk import DAG
 from tidemark.airflow import (
@@ -71,7 +74,9 @@ with DAG("hand", schedule=None, max_active_runs=1, default_args=dict(retries=0))
     opened = OpenOperator(task_id="open", pipeline=file)
     drained = DrainOperator.partial(task_id="drain", pipeline=file).expand(member=[1, 2])
     closed = CloseOperator(task_id="close", pipeline=file)
-    check = PythonOperator(task_id="check", python_callable=print)
+    check = PythonOperator(
+        task_id="check", python_callable=lambda: 1 // int(environ.get("CHECK", "1"))
+    )
     verdict = VerdictOperator(task_id="verdict", pipeline=file).as_bound_of(opened)
     opened >> drained >> closed >> check >> verdict
 """
@@ -282,7 +287,7 @@ def ended(host: Host, ledger: OneRun, *, in_drain: bool) -> dict[str, Any]:
 
 
 def by_hand(host: Host, ledger: OneRun) -> dict[str, Any]:
-    """A run that is wired by hand: a good one, one without an open, one whose drain fails."""
+    """A run that is wired by hand: good, without an open, its drain fails, its own check fails."""
 
     def fail() -> None:
         raise AirflowFailException
@@ -290,10 +295,12 @@ def by_hand(host: Host, ledger: OneRun) -> dict[str, Any]:
     hows: dict[str, dict[str, Any]] = {
         "well": {}, "refused": {"is_refused": True}, "undrained": {"before_drain": fail},
     }  # fmt: skip
-    return {
+    found = {
         name: fresh(host, ledger, **how) | {"confirmed": ledger.confirmed}
         for name, how in hows.items()
     }
+    with patch.dict(os.environ, CHECK="0"):
+        return found | {"unchecked": fresh(host, ledger) | {"confirmed": ledger.confirmed}}
 
 
 def main(was: str | None = None) -> None:

@@ -346,6 +346,13 @@ def test_a_run_that_is_wired_by_hand_and_not_done_is_red_and_reset(
     assert found["tasks"]["check"] == "upstream_failed"
 
 
+def test_a_hosts_own_task_before_the_bound_makes_the_run_red(hosts: Found) -> None:
+    """B24: Airflow would judge by the bound alone; the run itself is closed, and told of."""
+    found = hosts["by hand"]["unchecked"]
+    assert (found["run"], found["tasks"]["check"], found["tasks"]["verdict"]) == ("failed",) * 3
+    assert (found["ledger"], found["confirmed"]) == ("closed", ["hand/run"])
+
+
 def refuse_undrained(cleared: list[dict[str, Any]]) -> None:
     """No clear makes a run green that was not drained, or leaves an epoch that nobody drains."""
     for one in cleared:

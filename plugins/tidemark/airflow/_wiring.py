@@ -42,6 +42,15 @@ class RunTasks:
     verdict: list[Any] = field(default_factory=list)
 
     @property
+    def between(self) -> set[str]:
+        """The ids of a host's own tasks that stand between the open and its bound."""
+        [opened], [bound] = self.open, self.bounds
+        inside: set[str] = opened.get_flat_relative_ids(upstream=False)
+        inside &= bound.get_flat_relative_ids(upstream=True)
+        ours = (self.drain, self.close, self.reset, self.verdict)
+        return inside - {task.task_id for tasks in ours for task in tasks}
+
+    @property
     def bounds(self) -> list[Any]:
         """The verdicts that are teardowns of the open."""
         ids = {one.task_id for one in self.open}

@@ -201,7 +201,8 @@ def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: st
 def judge_run(path: str, context: Context) -> None:
     """Return if the ledger says that the run is done: a task that was cleared may have reopened it.
 
-    As the bound of the run, reset one that is still open; skip where its open was skipped.
+    As the bound of the run, reset one that is still open; skip where its open was skipped; and
+    fail with a host's own task before it, as Airflow judges the DAG run by its last task.
     """
     from tidemark.admin import announce
     from tidemark.admin import run as operation
@@ -213,11 +214,12 @@ def judge_run(path: str, context: Context) -> None:
     judge = operation.end_run if is_bound else operation.check_closed
     with as_airflow_failure(RunNotDone):
         closed = judge(pipeline, connections, run_id=run_id)
-    if is_bound and not _is_to_tell(context):
-        return
-    with best_effort("what was told of the run"):
-        announce.confirm(pipeline, connections, run_id=run_id)
-        _tell(results.verdict_lines(pipeline.into, results.of_close(closed)))
+    if not is_bound or _is_to_tell(context):
+        with best_effort("what was told of the run"):
+            announce.confirm(pipeline, connections, run_id=run_id)
+            _tell(results.verdict_lines(pipeline.into, results.of_close(closed)))
+    if is_bound:
+        _refuse_failed_between(context)
 
 
 def _skip_with_open(context: Context) -> None:
@@ -226,6 +228,15 @@ def _skip_with_open(context: Context) -> None:
     is_skipped = _states(context, [opened.task_id]).get(opened.task_id) == "skipped"
     if is_skipped and opened.upstream_task_ids:
         raise AirflowSkipException(f"{opened.task_id} was skipped, so there is no run")
+
+
+def _refuse_failed_between(context: Context) -> None:
+    between = tasks_of_run(context["task"]).between
+    states = _states(context, sorted(between)) if between else {}
+    if failed := sorted(key for key, one in states.items() if one in ("failed", "upstream_failed")):
+        raise AirflowFailException(
+            f"{', '.join(failed)} failed. The run is closed, and its rows are in the target"
+        )
 
 
 def _is_to_tell(context: Context) -> bool:
