@@ -38,8 +38,8 @@ SELECT seq FROM tidemark.batches WHERE region = %s AND state = 'published'
 ORDER BY seq DESC OFFSET 1 LIMIT 1
 """
 LAST_RESET = """
-SELECT format('epoch %%s fenced everyone, batch %%s discarded, Kafka set to checkpoint %%s',
-              epoch, discarded_seqs, to_seq)
+SELECT format('epoch %%s fenced everyone; batches discarded: %%s; Kafka set to checkpoint %%s',
+              epoch, array_to_string(discarded_seqs, ', '), to_seq)
 FROM tidemark.resets WHERE region = %s ORDER BY reset_id DESC LIMIT 1
 """
 LAST_REWIND = """
