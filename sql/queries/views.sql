@@ -40,6 +40,11 @@ FROM tidemark.batches b JOIN tidemark.regions r USING (region)
 WHERE b.region = %(region)s AND b.state = 'published' AND b.seq >= r.oldest_seq
 ORDER BY b.seq DESC LIMIT %(last)s
 
+-- name: completeness
+-- Up to when each region is complete, and what its readers should know of it.
+SELECT region, complete_at, epoch, seq, dead_letters, transactions_were_open, accepted
+FROM tidemark.completeness WHERE region = ANY (%(regions)s)
+
 -- name: counted_after
 -- What is published after a checkpoint.
 SELECT count(*),

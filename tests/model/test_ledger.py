@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from sqlalchemy import Engine
-from tests.support.desk import Desk, is_bad
+from tests.support.desk import Desk, holds_nothing, is_bad
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeWriter
 
@@ -126,11 +126,16 @@ class LedgerMachine(RuleBasedStateMachine):
     def grow(self, count: int, partition: int) -> None:
         self.desk.grow(count, partition)
 
-    @rule(max_records=st.integers(1, 12), in_flight=st.integers(1, 2), crash=crashes(SETTLE_POINTS))
-    def open(self, max_records: int, in_flight: int, crash: str | None) -> None:
+    @rule(
+        max_records=st.integers(1, 12),
+        in_flight=st.integers(1, 2),
+        meanwhile=st.integers(0, 3),
+        crash=crashes(SETTLE_POINTS),
+    )
+    def open(self, max_records: int, in_flight: int, meanwhile: int, crash: str | None) -> None:
         with crashing(crash and f"open.{crash}"):
             try:
-                self._open(max_records, in_flight)
+                self._open(max_records, in_flight, meanwhile)
             except (FailpointHit, Unreachable):
                 self.runs += [run for run in self._runs_in_ledger() if run not in self.runs]
 
@@ -298,6 +303,7 @@ class LedgerMachine(RuleBasedStateMachine):
             closed = self.desk.close(run_id)
             assert done
             assert self.desk.group.offsets == self.desk.offsets() == closed.checkpoint.offsets
+            assert self.desk.complete_at == max(self.desk.asked)
         except RunNotDone:
             assert not done
 
@@ -314,6 +320,16 @@ class LedgerMachine(RuleBasedStateMachine):
             if is_bad(offset)
         ]
         assert self.desk.dead_letters() == dead_letters
+
+    @invariant()
+    def complete_is_never_said_too_early(self) -> None:
+        """All that was visible at that time is there; nor is it said of what a rewind removed."""
+        if (complete_at := self.desk.complete_at) is None:
+            return
+        there = {*self.desk.rows(), *self.desk.dead_letters()}
+        seen = self.desk.asked[complete_at].items()
+        visible = {(p.partition, o) for p, end in seen for o in range(end) if not holds_nothing(o)}
+        assert visible <= there
 
     @invariant()
     def published_spans_tile(self) -> None:
@@ -395,10 +411,11 @@ class LedgerMachine(RuleBasedStateMachine):
             found[TopicPartition(topic, partition)] = end
         return found
 
-    def _open(self, max_records: int, in_flight: int) -> None:
+    def _open(self, max_records: int, in_flight: int, meanwhile: int = 0) -> None:
         run_id, before = f"run {len(self.runs)} {self._epoch_now()}", self._epoch_now()
         self.in_flight[before + 1] = in_flight  # also if it crashes after its COMMIT
-        epoch = self.desk.open(run_id, Bounds(max_records, in_flight=in_flight)).epoch
+        bounds = Bounds(max_records, in_flight=in_flight)
+        epoch = self.desk.open(run_id, bounds, meanwhile=lambda: self.grow(meanwhile, 0)).epoch
         self.runs.append((run_id, epoch))
         assert self.desk.group.offsets == self.desk.offsets()
 
@@ -487,7 +504,7 @@ def machine(warehouse: dict[str, Any]) -> Iterator[type[LedgerMachine]]:
 def test_nothing_is_lost_or_doubled_whatever_happens(
     machine: type[LedgerMachine], examples: int
 ) -> None:
-    """B1, B18: with one batch in flight and with two."""
+    """B1, B18, B27: with one batch in flight and with two."""
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -3,8 +3,9 @@
 The log is made up too: which offsets hold a row, a dead letter or nothing is told by the offset.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -75,6 +76,8 @@ class Desk:
         self.log_starts: Offsets = dict.fromkeys(self.ends, 0)
         self.topic_id = "id-1"
         self.deletions: dict[str, int | None] | None = None
+        self.asked: dict[datetime, Offsets] = {}
+        """When each open was about to ask for the ends, and where the logs ended then."""
         self.target = Target("public", f"t_{self.region}")
         self.schema = schema
         self.columns = columns_of(schema)
@@ -123,12 +126,36 @@ class Desk:
         bounds: Bounds = Bounds(1000),  # noqa: B008
         overrides: tuple[str, ...] = (),
         limits: Limits = Limits(),  # noqa: B008
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Settled:
-        """A run is open."""
+        """A run is open; `meanwhile` comes between the look at the clock and the ends."""
+        epoch, asked_at = self.epoch, self.ledger.queries.now()
+        self.asked[asked_at] = dict(self.ends)
+        meanwhile()
         request = OpenRequest(
-            run_id, bounds, self.facts, self.epoch, self.tables, overrides, limits=limits
+            run_id=run_id,
+            bounds=bounds,
+            facts=self.facts,
+            epoch=epoch,
+            targets=self.tables,
+            overrides=overrides,
+            limits=limits,
+            asked_at=asked_at,
         )
         return settle(self.ledger, self.group, self.region, request)
+
+    def rest(self, minutes: float) -> None:
+        """Nobody has opened the region for so long: all that the ledger knows of it is older."""
+        past = timedelta(minutes=minutes)
+        for table, columns in {
+            "runs": ("opened_at", "asked_at", "deletions_until"),
+            "partitions": ("known_since",),
+            "regions": ("created_at",),
+        }.items():
+            older = ", ".join(f"{one} = {one} - %s" for one in columns)
+            self.sql(
+                f"UPDATE tidemark.{table} SET {older} WHERE {self.here}", [past] * len(columns)
+            )
 
     def reset(
         self, run_id: str | None = None, epoch: int | None = None, request_id: str | None = None
@@ -252,6 +279,11 @@ class Desk:
     def offsets(self) -> Offsets:
         """The merged checkpoint."""
         return self.ledger.merged_checkpoint(self.region).offsets
+
+    @property
+    def complete_at(self) -> datetime | None:
+        """Up to when the ledger calls the region complete."""
+        return self.ledger.queries.completeness([self.region])[self.region].complete_at
 
     def rows(self) -> list[tuple[int, int]]:
         """Partition and offset of every row of the target, in order."""

@@ -130,6 +130,26 @@ class KnownRegion:
 
 
 @dataclass(frozen=True, slots=True)
+class Completeness:
+    """Up to when every record that a consumer could see is in the targets, or a dead letter."""
+
+    region: str
+    complete_at: datetime | None
+    """By the database's clock, before Kafka was asked. None: it never was complete, or the run that
+    would tell is pruned."""
+    epoch: int | None
+    """Of the run that asked."""
+    seq: int
+    """The newest checkpoint, which is at least as new."""
+    dead_letters: int
+    """Records of these checkpoints that are no rows."""
+    transactions_were_open: bool
+    """Then: what they held came later, by right."""
+    accepted: Sequence[str]
+    """What a person accepted as lost before that time: spans, and deletions of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """What a person did to a region besides resets."""
 
@@ -149,6 +169,11 @@ class LedgerQueries(Lookup):
     def regions(self) -> list[KnownRegion]:
         """Every region of the ledger."""
         return [KnownRegion(*row) for row in self._rows("regions")]
+
+    def completeness(self, regions: Sequence[str]) -> dict[str, Completeness]:
+        """Of each of these regions that the ledger knows."""
+        rows = self._rows("completeness", regions=list(regions))
+        return {one[0]: Completeness(*one) for one in rows}
 
     def actions(self, region: str | None, limit: int) -> list[Action]:
         """What people did besides resets, newest first; to one region, or to all."""

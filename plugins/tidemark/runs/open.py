@@ -290,11 +290,11 @@ def _requested(
 
     The epoch is read before Kafka is asked, and registries after it: see `OpenRequest.epoch` and
     `evolved`. It is read before others are looked for: who opens after that look is not fenced
-    either, for the epoch is another then.
+    either, for the epoch is another then. And before the time: later epochs have later times.
     """
     refuse_shared(region.name, region.others())
-    asked_at = region.ledger.queries.now()
     epoch = region.ledger.epoch_before(region.name)
+    asked_at = region.ledger.queries.now()
     given, used_up = _given(region, run_id, overrides)
     if look and TAKE_OVER not in given:
         look(region)
