@@ -445,6 +445,20 @@ class OutputTooLarge(
     """
 
 
+class NotComplete(
+    TidemarkError,
+    exit_code=23,
+    retry=True,
+    hint="Start a run, or wait for it: `tidemark complete REGION --wait`. `tidemark status REGION`"
+    " tells what is in its way.",
+    see="complete.md",
+):
+    """The ledger does not say that the region is complete at that time.
+
+    No run has asked Kafka since, or the newest that did has not read all that it saw.
+    """
+
+
 def by_code() -> dict[str, type[TidemarkError]]:
     """Every code with its class, in the order of this file: {"FENCED": Fenced}."""
     return {kind.code: kind for kind in TidemarkError.__subclasses__() if "hint" in vars(kind)}

@@ -19,7 +19,7 @@ from tidemark.admin import dead_letters, drop, importing, mirror, replay_report,
 from tidemark.check.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
-from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember
+from tidemark.ledger.queries import Action, Completeness, KnownRegion, Published, ShownMember
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
@@ -48,6 +48,7 @@ NAMES = vars(status) | {
 
 MORE: dict[type, Parts] = {
     BatchProof: {"verdict": str},
+    Completeness: {"age_s": int},
     GroupHealth: {"lag": int | None, "kafka_lag": int | None, "drifting": int},
     KnownRegion: {"has_file": bool},
     PartitionStatus: {"lag": int | None, "drift": int | None},
@@ -93,6 +94,7 @@ OF_TYPES: dict[str, Any] = {"record_types": dict[str, int], "wrappers": dict[str
 PRINTED: dict[str, Any] = {
     "check": {"region": str, "ok": bool, "checks": list[Finding]},
     "checkpoints": list[Published],
+    "complete": Completeness,
     "dead-letters": list[DeadLetterLine],
     "dead-letters-export": {"region": str, "file": str, "dead_letters": int},
     "dead-letters-purge": dead_letters.PurgeReport,

@@ -45,8 +45,27 @@ def dead_letter_filter(
         InvalidSettings: a time or a partition can't be read.
     """
     return DeadLetterFilter(
-        tuple(reasons or ()), _time("--since", since), _time("--until", until), _place(partition)
+        tuple(reasons or ()),
+        time_of("--since", since),
+        time_of("--until", until),
+        _place(partition),
     )
+
+
+def time_of(option: str, text: str | None) -> datetime | None:
+    """The time that an option gives; UTC without a zone.
+
+    Raises:
+        InvalidSettings: it can't be read.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        form = "a time; write it like 2026-01-31T12:00:00Z"
+        raise OptionUnreadable(option=option, given=text, form=form) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> None:
@@ -67,17 +86,6 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> Non
         raise ReasonUnknown(
             region=pipeline.region, reason=reason, found=tuple(found), possible=tuple(sorted(ours))
         )
-
-
-def _time(option: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        form = "a time; write it like 2026-01-31T12:00:00Z"
-        raise OptionUnreadable(option=option, given=text, form=form) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _place(text: str | None) -> TopicPartition | None:

@@ -1,9 +1,10 @@
 """Errors of the command line: options do not fit together, or name nothing that exists."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
-from tidemark.errors import InvalidSettings, Refused
+from tidemark.errors import InvalidSettings, NotComplete, Refused
 from tidemark.settings.fault_texts import did_you_mean
 
 START = "`make up` (or `tidemark local up`) starts it"
@@ -265,3 +266,20 @@ class SchemaNotHad(InvalidSettings, text="{schema} of its values: {cause}"):
     schema: str
     """With its id, where that is known."""
     cause: str
+
+
+class RegionNotComplete(NotComplete, text="region {region}: {_stand}{_wanted}"):
+    region: str
+    wanted_at: datetime | None
+    complete_at: datetime | None
+    """None: the ledger can tell no time."""
+
+    @property
+    def _stand(self) -> str:
+        if self.complete_at is None:
+            return "no run that the ledger keeps has read all that it saw in Kafka"
+        return f"it is complete at {self.complete_at.isoformat()}, and not later"
+
+    @property
+    def _wanted(self) -> str:
+        return f": asked for {self.wanted_at.isoformat()}" if self.wanted_at else ""

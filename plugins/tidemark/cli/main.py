@@ -39,6 +39,7 @@ COMMANDS = {
     "run": "Publish all records that Kafka holds now, exactly once: open, drain, close.",
     "migrate": "Bring the ledger in the target's database to this version's schema.",
     "status": "Show the state of a region, or, without REGION, one line for each.",
+    "complete": "Tell up to when all records that Kafka showed are in a region's targets.",
     "group": "Show the members of a region's consumer group, their partitions, and the slowest "
     "member.",
     "checkpoints": "List a region's checkpoints, newest first.",

@@ -1,6 +1,6 @@
 """What is read of regions: where they stand, who works, metrics, lineage.
 
-Doors: group_health, lineage, metrics, status, verdict.
+Doors: completeness, group_health, lineage, metrics, status, verdict.
 
 It takes no lock and writes nothing, and no decision uses it.
 """
