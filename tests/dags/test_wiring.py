@@ -28,7 +28,7 @@ def run_by_airflow(environment: dict[str, str], name: str, *arguments: str) -> d
     """What a file beside this one prints at its end."""
     secret = {"conn_type": "generic", "password": PASSWORD}
     ids = ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE")
-    env = environment | {f"AIRFLOW_CONN_{name}": json.dumps(secret) for name in ids}
+    env = {f"AIRFLOW_CONN_{name}": json.dumps(secret) for name in ids} | environment
     with TemporaryDirectory() as home:  # with a database that no other process uses
         env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{home}/airflow.db"
         command = [sys.executable, str(Path(__file__).with_name(name)), *arguments]

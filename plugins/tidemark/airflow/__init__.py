@@ -1,4 +1,4 @@
-"""Airflow: the operators, the task group and the DAG factories.
+"""Airflow: the operators, a sensor, the task group and the DAG factories.
 
 Doors: none; DAG files import what stands in `__all__`.
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         ResetOperator,
         VerdictOperator,
     )
+    from tidemark.airflow.sensor import RegionSensor
     from tidemark.airflow.tasks import target_asset
 
 __all__ = [
     "CloseOperator",
     "DrainOperator",
     "OpenOperator",
+    "RegionSensor",
     "ResetOperator",
     "VerdictOperator",
     "on_data",
@@ -40,6 +42,7 @@ _MODULES = {
     "CloseOperator": "operators",
     "DrainOperator": "operators",
     "OpenOperator": "operators",
+    "RegionSensor": "sensor",
     "ResetOperator": "operators",
     "VerdictOperator": "operators",
     "on_data": "dag",

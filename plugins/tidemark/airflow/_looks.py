@@ -1,10 +1,10 @@
-"""What doorbells look at: ledgers and Kafkas, each for all regions at once."""
+"""What doorbells and sensors look at: ledgers and Kafkas, each for all regions at once."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Engine, event
 
@@ -13,7 +13,7 @@ from tidemark.errors import TidemarkError, Unreachable
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.ledger.queries import LedgerQueries
+from tidemark.ledger.queries import Completeness, LedgerQueries
 from tidemark.ledger.starts import Awaited, StartsLookup
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import TopicPartition
@@ -39,10 +39,42 @@ PATIENCE = 10.0
 """How long a look waits for a silent Kafka."""
 
 Topics = tuple[str, ...]
+Found = TypeVar("Found")
 
 
-class SharedLedger(SharedClient[str, Awaited]):
+class _SharedWarehouse(SharedClient[str, Found]):
     """A warehouse: all regions by one statement, in one session."""
+
+    def made(self, connection: Connection) -> Engine:
+        """A small pool, of which one session is used."""
+        engine = connect(postgres_parameters(connection))
+
+        @event.listens_for(engine, "connect")
+        def _limit(session: Any, _: object) -> None:
+            with session.cursor() as cursor:
+                limit = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
+                configure(cursor, limit, is_local=False)
+
+        return engine
+
+    def ended(self, client: Engine) -> None:
+        """Its session is closed."""
+        client.dispose()
+
+
+class SharedCompleteness(_SharedWarehouse[Completeness]):
+    """Up to when regions are complete."""
+
+    def asked(self, client: Engine, keys: Iterable[str]) -> dict[str, Completeness | CantLook]:
+        """Of those that the ledger knows."""
+        queries = LedgerQueries(client)
+        if not queries.ledger_is_there():
+            return {}
+        return {**queries.completeness(list(keys))}
+
+
+class SharedLedger(_SharedWarehouse[Awaited]):
+    """Where regions stand that wait for a run."""
 
     def __init__(self, conn_id: str) -> None:
         super().__init__(conn_id)
@@ -75,28 +107,12 @@ class SharedLedger(SharedClient[str, Awaited]):
             log.info("region %s: its group's offsets are unknown: %s", region, type(error).__name__)
         return None
 
-    def made(self, connection: Connection) -> Engine:
-        """A small pool, of which one session is used."""
-        engine = connect(postgres_parameters(connection))
-
-        @event.listens_for(engine, "connect")
-        def _limit(session: Any, _: object) -> None:
-            with session.cursor() as cursor:
-                limit = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
-                configure(cursor, limit, is_local=False)
-
-        return engine
-
     def asked(self, client: Engine, keys: Iterable[str]) -> dict[str, Awaited | CantLook]:
         """Where the regions stand."""
         lookup = StartsLookup(client)
         found = lookup.awaited(list(keys))
         self._tell(lookup)
         return {**found}
-
-    def ended(self, client: Engine) -> None:
-        """Its session is closed."""
-        client.dispose()
 
     def _tell(self, lookup: StartsLookup) -> None:
         """What is new at once, the rest now and then. A login that may only read tells nothing."""

@@ -94,3 +94,18 @@ class WiredWrong(
     dag_id: str
     file: str
     fault: str
+
+
+class SensorWantsNothing(
+    InvalidSettings,
+    text="RegionSensor {task_id}: give at_least, the seq of a checkpoint, or complete_at, a time",
+):
+    task_id: str
+
+
+class SensorValueUnreadable(
+    InvalidSettings, text="RegionSensor: {argument} is {given!r}, not {form}"
+):
+    argument: str
+    given: str
+    form: str

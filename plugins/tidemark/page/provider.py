@@ -11,7 +11,8 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches.",
         "integrations": [{"integration-name": "Tidemark", "tags": ["software"]}],
         "operators": [_modules("tidemark.airflow.operators")],
-        "triggers": [_modules("tidemark.airflow.doorbell")],
+        "sensors": [_modules("tidemark.airflow.sensor")],
+        "triggers": [_modules("tidemark.airflow.doorbell", "tidemark.airflow.sensor")],
     }
 
 
