@@ -24,7 +24,7 @@ usual = dict(pipeline=FILE, poke_interval=0.2, retries=0)
 
 with DAG("sensors", schedule=None) as sensors:
     RegionSensor(task_id="head", at_least="{{{{ %s }}}}" % HEAD, **usual)
-    RegionSensor(task_id="whole", complete_at=LATER, deferrable=True, **usual)
+    RegionSensor(task_id="whole", complete_at="{{{{ ti.start_date }}}}", deferrable=True, **usual)
     RegionSensor(task_id="both", at_least=int(HEAD), complete_at=LATER, deferrable=True, **usual)
     RegionSensor(task_id="never", at_least=int(HEAD), complete_at="2999-01-01", timeout=0, **usual)
     RegionSensor(task_id="nonsense", at_least="{{{{ 'newest' }}}}", **usual)

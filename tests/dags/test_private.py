@@ -16,7 +16,7 @@ FILE = PACKAGE / "airflow" / "private.toml"
 KEPT: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text())
 PUBLIC = (
     "airflow.sdk", "airflow.plugins_manager", "airflow.triggers.base",
-    "airflow.providers.standard.operators.python", "airflow.providers.openlineage.extractors",
+    "airflow.providers.standard.operators.hitl", "airflow.providers.openlineage.extractors",
 )  # fmt: skip
 """What Airflow's page on its public interface names, and classes of providers used as they are."""
 

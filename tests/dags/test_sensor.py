@@ -103,7 +103,8 @@ def test_a_deferred_wait_ends_when_the_ledger_says_so(region: World) -> None:
     fired = asyncio.run(first_event(kept.trigger))
     assert fired == {"region": region.region}
     found = waits.look({}, **kept.kwargs, event=fired)
-    assert found is not None and found["epoch"] == 2
+    assert found is not None
+    assert found["epoch"] == 2
 
 
 async def first_event(trigger: "RegionTrigger") -> dict[str, Any]:

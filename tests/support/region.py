@@ -20,7 +20,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
-from tidemark.protocol.reset import Destination
+from tidemark.protocol.reset import Approved, Destination
 from tidemark.runs._drain import Drained
 from tidemark.runs.member import ExecutorOf, drain_run
 from tidemark.runs.open import Opened, open_run
@@ -125,6 +125,7 @@ class DrivenRegion:
         to: Destination = None,
         overrides: Sequence[str] = (),
         request_id: str | None = None,
+        approved: Approved | None = None,
     ) -> ResetReport:
         """The reset task, or a reset or rewind by hand."""
         return reset_region(
@@ -135,6 +136,7 @@ class DrivenRegion:
             to=to,
             overrides=overrides,
             request_id=request_id,
+            approved=approved,
         )
 
     def sql(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.output import refuse_other_output
-from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
+from tidemark.protocol.reset import Approved, Destination, ResetRequest, RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan, refuse_other_removal
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.runs.region import (
@@ -210,6 +210,7 @@ def rewind_region(
     *,
     overrides: Sequence[str],
     request_id: str | None,
+    approved: Approved | None,
     tell: Tell,
 ) -> ResetReport:
     """What was published after the checkpoint is removed, or the report says what would be.
@@ -237,6 +238,7 @@ def rewind_region(
         overrides=tuple(overrides),
         request_id=request_id,
         sent_to=region.pipeline.sent_to,
+        approved=approved,
     )
     settled = rewind(region.ledger, region.group, looked.rows, region.name, request)
     return completed(region, report, settled)
@@ -334,6 +336,7 @@ def reset_region(
     overrides: Sequence[str] = (),
     request_id: str | None = None,
     is_cancelled: bool = False,
+    approved: Approved | None = None,
     tell: Tell = log.info,
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
@@ -344,11 +347,12 @@ def reset_region(
     it is not what the ledger published; accept_data_loss goes on though Kafka no longer gives all
     records again. Under one request_id a region is reset once; while no other epoch follows, asking
     again tells what that did. The reset of a run that a person has cancelled is not counted among
-    those of failed ones.
+    those of failed ones. With `approved` it goes from that state of the region to that checkpoint,
+    or not at all.
 
     Raises:
-        Superseded: another epoch holds the region, or the ledger calls the run closed; nothing was
-            done.
+        Superseded: another epoch holds the region, the ledger calls the run closed, or the region
+            is not where the approved reset begins; nothing was done.
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
             the request was done before, and other epochs followed.
     """
@@ -358,10 +362,21 @@ def reset_region(
         if to is not None:
             seq = seq_of(region, to)
             return rewind_region(
-                region, seq, order, overrides=overrides, request_id=request_id, tell=tell
+                region,
+                seq,
+                order,
+                overrides=overrides,
+                request_id=request_id,
+                approved=approved,
+                tell=tell,
             )
         return _reset_to_head(
-            region, order, run_id=run_id, request_id=request_id, is_cancelled=is_cancelled
+            region,
+            order,
+            run_id=run_id,
+            request_id=request_id,
+            is_cancelled=is_cancelled,
+            approved=approved,
         )
 
 
@@ -372,6 +387,7 @@ def _reset_to_head(
     run_id: str | None,
     request_id: str | None,
     is_cancelled: bool,
+    approved: Approved | None,
 ) -> ResetReport:
     seen, report = dry_run(region)
     if order is None:
@@ -385,6 +401,7 @@ def _reset_to_head(
         gone=topics_gone(region, report.offsets),
         request_id=request_id,
         is_cancelled=is_cancelled,
+        approved=approved,
     )
     try:
         settled = _settled(region, request)

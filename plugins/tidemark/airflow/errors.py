@@ -109,3 +109,19 @@ class SensorValueUnreadable(
     argument: str
     given: str
     form: str
+
+
+class ApproversWithoutApproval(
+    InvalidSettings,
+    text="reset_dag: approvers {approvers:list} are named without approval=True, so nobody would be"
+    " asked",
+):
+    approvers: tuple[str, ...]
+
+
+class ResetNotApproved(
+    Refused,
+    text="region {region}: no approval of this reset is known. Nothing was changed. Answer the task"
+    " `approve` under Required Actions; to mark it a success is no answer",
+):
+    region: str

@@ -7,7 +7,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from airflow.sdk.exceptions import AirflowException
 from tidemark.admin.replay_report import ReplayReport
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
+from tidemark.airflow.errors import ApproversWithoutApproval
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.airflow.step import TOOLS, Params, PipelineOperator, dag_of, described
@@ -167,30 +168,48 @@ REPLAY_TIMEOUT = timedelta(hours=6)
 """By hand: one Spark job, and one statement that moves its rows."""
 
 
+APPROVAL_TIMEOUT = timedelta(days=1)
+"""A reset that nobody has approved within it fails, and changes nothing."""
+
+
 def reset_dag(
-    path: str | Path, *, reset_timeout: timedelta = RESET_TIMEOUT, **dag_kwargs: Any
+    path: str | Path,
+    *,
+    reset_timeout: timedelta = RESET_TIMEOUT,
+    approval: bool = False,
+    approvers: Sequence[str] = (),
+    approval_timeout: timedelta = APPROVAL_TIMEOUT,
+    **dag_kwargs: Any,
 ) -> DAG:
     """The DAG by which a person resets the region: manual, with a form, dry unless told otherwise.
 
-    A rewind that is not done within reset_timeout removes nothing.
+    A rewind that is not done within reset_timeout removes nothing. With `approval` the run first
+    shows what the reset would change, then waits until a person approves exactly that in Airflow:
+    one of `approvers`, by their user ids; without these whoever may answer for the DAG. Nothing is
+    changed if the region has moved since, or nobody answers within approval_timeout.
     dag_kwargs are Airflow's own, without a schedule. dag_id is `<region>_reset` by default; params
     stand beside those of the form.
 
     Raises:
-        InvalidSettings: the file is wrong, or a param has the name of one of the form; Airflow
-            shows it as the DAG's import error.
+        InvalidSettings: the file is wrong, a param has the name of one of the form, or approvers
+            are named without approval; Airflow shows it as the DAG's import error.
     """
+    if approvers and not approval:
+        raise ApproversWithoutApproval(approvers=tuple(approvers))
     pipeline = Pipeline.load(path)
-    assets = target_assets(pipeline)
+    usual = {"execution_timeout": reset_timeout}
+    of_reset = usual | {
+        "doc_json": described(pipeline, Role.reset),
+        "outlets": target_assets(pipeline),
+    }
     with _manual_dag(pipeline, Role.reset, reset_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
-        ResetByHand(
-            task_id="reset",
-            pipeline=path,
-            doc_json=described(pipeline, Role.reset),
-            execution_timeout=reset_timeout,
-            outlets=assets,
-        )
+        if approval:
+            from tidemark.airflow._approval import wire_approved_reset
+
+            wire_approved_reset(pipeline, str(path), approvers, approval_timeout, usual, of_reset)
+        else:
+            ResetByHand(task_id="reset", pipeline=path, **of_reset)
     return dag
 
 

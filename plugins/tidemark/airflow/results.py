@@ -60,7 +60,10 @@ def verdict_lines(table_name: str, result: Result) -> Iterator[str]:
         yield f"  look at     tidemark dead-letters {result['region']}"
 
 
-def reset_log(into: str, report: "ResetReport") -> Iterator[str]:
+APPLY = "To do it, trigger the DAG again with Apply switched on"
+
+
+def reset_log(into: str, report: "ResetReport", next_step: str = APPLY) -> Iterator[str]:
     """A reset or its dry run, for the log; nobody takes one for the other."""
     from tidemark.admin.reset import reset_lines
 
@@ -71,7 +74,7 @@ def reset_log(into: str, report: "ResetReport") -> Iterator[str]:
     yield from reset_lines(report, into)
     yield from _places(report)
     if not report.applied:
-        yield "To do it, trigger the DAG again with Apply switched on"
+        yield next_step
 
 
 def of_reset(table_name: str, report: "ResetReport") -> Result:

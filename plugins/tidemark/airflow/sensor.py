@@ -80,7 +80,7 @@ class RegionSensor(BaseSensorOperator):  # type: ignore[misc]
         if not self.deferrable:
             found: Result | None = super().execute(context)
             return found
-        return self.look(context, until=(timezone.utcnow() + self._patience).isoformat())
+        return self.look(context)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Whether it is there now."""
@@ -90,11 +90,14 @@ class RegionSensor(BaseSensorOperator):  # type: ignore[misc]
         log.info("%s", _stand(found))
         return PokeReturnValue(is_done, _result(found) if found and is_done else None)
 
-    def look(self, context: Context, until: str, event: Any = None) -> Result | None:
-        """Look at the ledger; wait on in the triggerer if it is not there yet."""
-        now = self.poke(context)
-        if now.is_done:
-            found: Result | None = now.xcom_value
+    def look(self, context: Context, until: str | None = None, event: Any = None) -> Result | None:
+        """Look at the ledger; wait on in the triggerer if it is not there yet.
+
+        `until` is None at first, and in `dag.test`, which hands on the event alone.
+        """
+        poked = self.poke(context)
+        if poked.is_done:
+            found: Result | None = poked.xcom_value
             return found
         pipeline = Pipeline.load(self.pipeline).for_readers
         trigger = RegionTrigger(
@@ -103,17 +106,14 @@ class RegionSensor(BaseSensorOperator):  # type: ignore[misc]
             wanted=self._wanted().as_dict(),
             seconds=self.poke_interval,
         )
-        left = datetime.fromisoformat(until) - timezone.utcnow()
+        now, patience = timezone.utcnow(), timedelta(seconds=self.timeout)
+        end = datetime.fromisoformat(until) if until else now + patience
         raise TaskDeferred(
             trigger=trigger,
             method_name="look",
-            kwargs={"until": until},
-            timeout=max(left, timedelta(0)),
+            kwargs={"until": end.isoformat()},
+            timeout=max(end - now, timedelta(0)),
         )
-
-    @property
-    def _patience(self) -> timedelta:
-        return timedelta(seconds=self.timeout)
 
     def _wanted(self) -> "Wanted":
         from tidemark.views.completeness import Wanted

@@ -34,7 +34,9 @@ from tidemark.settings.pipeline import Pipeline
 if TYPE_CHECKING:
     from tidemark.admin.announce import News
     from tidemark.admin.reset import ResetReport
+    from tidemark.ledger.actions import Order
     from tidemark.protocol.close import Closed
+    from tidemark.protocol.reset import Approved
 
 
 log = logging.getLogger(__name__)
@@ -267,31 +269,32 @@ def reset_failed_run(path: str, context: Context) -> results.Result | None:
     return results.of_reset(pipeline.into, report)
 
 
-def reset_by_hand(path: str, context: Context) -> results.Result:
+def look_at_reset(path: str, context: Context) -> results.Result:
+    """Say what the form's reset would change."""
+    pipeline = Pipeline.load(path)
+    report = _reset_of_form(pipeline, context, None)
+    asked = "It waits for the approval of exactly this"
+    next_step = asked if context["params"]["apply"] else results.APPLY
+    _tell(results.reset_log(pipeline.into, report, next_step))
+    return results.of_reset(pipeline.into, report)
+
+
+def reset_by_hand(
+    path: str, context: Context, approved: "Approved | None" = None, *, by: str = ""
+) -> results.Result:
     """Reset the region whatever epoch holds it, or say what that would change; keep the report.
 
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
-    the rows and dead letters that were published after it.
+    the rows and dead letters that were published after it. `by` has approved it.
     """
     from tidemark.admin import announce
-    from tidemark.admin.reset import reset_region
     from tidemark.ledger.actions import Order
-    from tidemark.protocol.reset import destination
 
-    pipeline = Pipeline.load(path)
-    with as_airflow_failure():
-        if "reason" in context["params"]:
-            raise NameChanged(given="reason", now="why")
-        connections = resolve(pipeline)
-        order = Order(who(context), context["params"]["why"] or "by hand")
-        report = reset_region(
-            pipeline,
-            connections,
-            order if context["params"]["apply"] else None,
-            to=destination(context["params"]["to"]),
-            overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
-            request_id=_run_id(context),
-        )
+    pipeline, form = Pipeline.load(path), context["params"]
+    asked_by = f"{who(context)}, approved by {by}" if by else who(context)
+    order = Order(asked_by, form["why"] or "by hand") if form["apply"] else None
+    report = _reset_of_form(pipeline, context, order, approved)
+    connections = resolve(pipeline)
     extra = rewound_event(report)
     send_event(context, pipeline, extra)
     if extra:
@@ -299,6 +302,31 @@ def reset_by_hand(path: str, context: Context) -> results.Result:
             announce.told_of_rewind(pipeline, connections, epoch=report.epoch)
     _tell(results.reset_log(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
+
+
+def _reset_of_form(
+    pipeline: Pipeline,
+    context: Context,
+    order: "Order | None",
+    approved: "Approved | None" = None,
+) -> "ResetReport":
+    """Without an order it is a dry run."""
+    from tidemark.admin.reset import reset_region
+    from tidemark.protocol.reset import destination
+
+    form = context["params"]
+    with as_airflow_failure():
+        if "reason" in form:
+            raise NameChanged(given="reason", now="why")
+        return reset_region(
+            pipeline,
+            resolve(pipeline),
+            order,
+            to=destination(form["to"]),
+            overrides=[name for name in REWIND_OVERRIDES if form.get(name)],
+            request_id=_run_id(context),
+            approved=approved,
+        )
 
 
 def target_assets(pipeline: Pipeline) -> list[Asset]:

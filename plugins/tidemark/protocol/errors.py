@@ -194,6 +194,21 @@ class LookedTooEarly(
     now_at: int
 
 
+class ApprovalOutdated(
+    Superseded,
+    text="region {region}: what was approved goes from batch {head_seq} of epoch {epoch} to batch"
+    " {to_seq}; the region is now at batch {now_head_seq} of epoch {now_epoch}, and it would go to"
+    " batch {now_to_seq}. Nothing was changed. Pause the region's DAG, and ask for approval again",
+):
+    region: str
+    epoch: int
+    head_seq: int
+    to_seq: int
+    now_epoch: int
+    now_head_seq: int
+    now_to_seq: int
+
+
 class SettleOvertaken(
     Superseded,
     text="region {region}: another open or reset took over, and nothing was {done}. The other one"

@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.plan import MAX_BIGINT
-from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset, ResetKind
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset, RegionState, ResetKind
 from tidemark.protocol.changes import refuse_other_targets
 from tidemark.protocol.errors import (
     AlreadyReset,
+    ApprovalOutdated,
     LookedTooEarly,
     NothingLeftToReset,
     ResetPlaceMalformed,
@@ -38,6 +39,32 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Approved:
+    """What a person has approved: a reset from this state of the region to this checkpoint."""
+
+    epoch: int
+    head_seq: int
+    to_seq: int
+
+    def refuse_other(self, state: RegionState, to_seq: int) -> None:
+        """Refuse a reset that is not the approved one.
+
+        Raises:
+            Superseded: it is another.
+        """
+        if (state.epoch, state.head_seq, to_seq) != (self.epoch, self.head_seq, self.to_seq):
+            raise ApprovalOutdated(
+                region=state.region,
+                epoch=self.epoch,
+                head_seq=self.head_seq,
+                to_seq=self.to_seq,
+                now_epoch=state.epoch,
+                now_head_seq=state.head_seq,
+                now_to_seq=to_seq,
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class ResetRequest(_Request):
     """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
 
@@ -47,6 +74,8 @@ class ResetRequest(_Request):
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     is_cancelled: bool = False
     """A person has ended the run, so it is none that failed: it is not counted among these."""
+    approved: Approved | None = None
+    """None: it goes from whatever state the region is in."""
 
     kind: ClassVar[ResetKind] = "reset"
 
@@ -57,6 +86,8 @@ class ResetRequest(_Request):
             raise NothingLeftToReset(
                 region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
             )
+        if self.approved:
+            self.approved.refuse_other(tx.state, tx.state.head_seq)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row."""
@@ -87,6 +118,8 @@ class RewindRequest(_Request):
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     sent_to: Topics = NOWHERE
     """Where the region sends what is published."""
+    approved: Approved | None = None
+    """None: it goes from whatever head the region has."""
 
     def check(self, tx: Settling) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
@@ -95,6 +128,8 @@ class RewindRequest(_Request):
             raise LookedTooEarly(
                 region=tx.state.region, act="rewind", epoch=self.epoch, now_at=tx.state.epoch
             )
+        if self.approved:
+            self.approved.refuse_other(tx.state, self.to_seq)
         refuse_other_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
         plan.refuse(tx.state, self.facts, self.sent_to, self.overrides)

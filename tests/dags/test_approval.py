@@ -1,0 +1,94 @@
+"""A reset that another person approves: what is done is what was approved, or nothing is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dags.test_wiring import run_by_airflow
+from tests.support.commands import settle_in
+from tests.support.world import World
+
+from tidemark.errors import InvalidSettings
+from tidemark.protocol.errors import ApprovalOutdated
+from tidemark.protocol.reset import Approved
+
+FILE = "dags/pipeline.yaml"
+
+
+@pytest.fixture
+def region(
+    kafka: str,
+    warehouse: dict[str, Any],
+    topic: Callable[..., str],
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> World:
+    """Three rows in one checkpoint; its file and its connections are where Airflow looks."""
+    world = World(kafka, warehouse, topic(partitions=2), group)
+    world.produce(3)
+    world.run("first")
+    settle_in(world, tmp_path, monkeypatch)
+    return world
+
+
+def test_airflow_asks_and_does_what_was_approved_or_nothing(
+    region: World, environment: dict[str, str], pytestconfig: pytest.Config
+) -> None:
+    """B11, G219: by Airflow's own API; the last answer alone removes the rows."""
+    hows = ["marked", "moved", "approved"]
+    if pytestconfig.getoption("--tier") != "test":
+        hows = ["dry", "rejected", *hows]
+    own = dict(one.to_env() for one in region.connections.values())
+    own["AIRFLOW__API_AUTH__JWT_SECRET"] = "x" * 64
+    file = str(Path(FILE).resolve())
+    found = run_by_airflow(environment | own, "approvals.py", file, *hows)
+    ends = {how: tuple(one["states"][task] for task in ("approve", "reset"))
+            for how, one in found.items()}  # fmt: skip
+    expected = {
+        "dry": ("skipped", "skipped"),
+        "rejected": ("success", "skipped"),
+        "marked": ("success", "failed"),
+        "moved": ("success", "failed"),
+        "approved": ("success", "success"),
+    }
+    assert ends == {how: expected[how] for how in hows}
+    assert found["approved"]["codes"] == [403, 200]
+    body = found["approved"]["body"]
+    assert "would remove 3 rows of" in body
+    assert "From: batch 1 of epoch 2" in body
+    assert "Why: a drill" in body
+    assert region.rows() == []
+    who = region.sql("SELECT kind, requested_by, why FROM tidemark.resets")
+    assert who == [("rewind", "dag_test, approved by oncall", "a drill")]
+
+
+@pytest.mark.parametrize("to", [0, None], ids=["rewind", "reset"])
+@pytest.mark.parametrize(
+    "approved",
+    [Approved(0, 1, 0), Approved(1, 0, 0), Approved(1, 1, 7)],
+    ids=["another epoch", "another head", "another place"],
+)
+def test_a_reset_from_elsewhere_than_was_approved_is_refused(
+    region: World, to: int | None, approved: Approved
+) -> None:
+    """G219."""
+    with pytest.raises(ApprovalOutdated):
+        region.reset(to=to, approved=approved)
+    assert region.sql("SELECT epoch, head_seq FROM tidemark.regions") == [(1, 1)]
+    assert len(region.rows()) == 3
+
+
+@pytest.mark.parametrize(("to", "left"), [(0, 0), (None, 3)])
+def test_the_approved_reset_is_carried_out(region: World, to: int | None, left: int) -> None:
+    region.reset(to=to, approved=Approved(1, 1, 1 if to is None else to))
+    assert region.sql("SELECT epoch FROM tidemark.regions") == [(2,)]
+    assert len(region.rows()) == left
+
+
+def test_approvers_of_no_approval_are_an_import_error(region: World) -> None:
+    from tidemark.airflow import reset_dag
+
+    with pytest.raises(InvalidSettings):
+        reset_dag(FILE, approvers=["oncall"])
