@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.asset import AssetEvent
 from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+from sqlalchemy import select
 
 
 def main() -> None:
@@ -13,7 +16,9 @@ def main() -> None:
     [dag] = DagBag(dag_folder=sys.argv[1], safe_mode=False).dags.values()
     dag_run = dag.test()
     states = {ti.task_id: ti.state for ti in dag_run.get_task_instances()}
-    Path(sys.argv[1], "states.json").write_text(json.dumps(states))
+    with create_session() as session:
+        events = {one.uri: one.extra for one in session.scalars(select(AssetEvent))}
+    Path(sys.argv[1], "states.json").write_text(json.dumps({"tasks": states, "events": events}))
 
 
 if __name__ == "__main__":

@@ -177,11 +177,12 @@ def test_a_large_rewind_can_be_given_more_time() -> None:
 
 
 def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
-    (asset,) = bag.dags["flights"].get_task("close").outlets
+    asset, alias = bag.dags["flights"].get_task("close").outlets
     assert (asset.name, asset.uri) == (
         "tidemark_warehouse/public.flights",
         "tidemark://tidemark_warehouse/public/flights",
     )
+    assert alias.name == "tidemark_warehouse/public.flights/address"
 
 
 def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:

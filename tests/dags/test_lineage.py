@@ -64,7 +64,9 @@ def test_a_real_run_tells_its_lineage(
         env = {**environment, **own, **connections, **spark, "OPENLINEAGE_URL": url}
         ended = subprocess.run(script, env=env, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    states = json.loads((tmp_path / "states.json").read_text())
+    found = json.loads((tmp_path / "states.json").read_text())
+    check_assets(world, found["events"])
+    states = found["tasks"]
     assert (states["drain"], states["close"]) == ("success", "success"), ended.stdout[-3000:]
     [close] = [one for one in events if is_told(one, "COMPLETE", "lined.close")]
     check_datasets(world, close)
@@ -104,6 +106,45 @@ def check_datasets(world: World, close: Event) -> None:
     assert {name: [one["field"] for one in of["inputFields"]] for name, of in made.items()} == {
         "value": ["value"]
     }
+
+
+def check_assets(world: World, events: dict[str, Any]) -> None:
+    """B24: our own, and the table's address as Airflow's and OpenLineage's tools write it."""
+    from airflow.providers.postgres.assets.postgres import (
+        convert_asset_to_openlineage,
+        create_asset,
+    )
+
+    p = world.warehouse
+    usual = create_asset(
+        host=p["host"], port=p["port"], database=p["dbname"], schema="public", table="records"
+    )
+    assert events.keys() == {"tidemark://tidemark_warehouse/public/records", usual.uri}
+    assert [*events.values()] == [events[usual.uri]] * 2
+    assert events[usual.uri]["rows"] == 5
+    named = convert_asset_to_openlineage(usual, None)
+    place = (f"postgres://{p['host']}:{p['port']}", f"{p['dbname']}.public.records")
+    assert (named.namespace, named.name) == place  # dbt and OpenLineage: check_datasets
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ({"host": "db", "schema": "w"}, "postgres://db:5432/w/public/t"),
+        ({"host": "db,other", "port": 1, "schema": "w"}, "postgres://db:1/w/public/t"),
+        ({"host": "db", "schema": "a b/c"}, "postgres://db:5432/a%20b%2Fc/public/t"),
+        ({"host": "/var/run/postgresql", "schema": "w"}, None),
+        ({"host": None, "schema": "w"}, None),
+        ({"host": "db", "schema": None}, None),
+    ],
+)
+def test_the_address_of_a_table_is_told_where_there_is_one(
+    given: dict[str, Any], address: str | None
+) -> None:
+    from tidemark.settings.connections import Connection
+    from tidemark.views.lineage import table_address
+
+    assert table_address(Connection("c", "postgres", **given), "public.t") == address
 
 
 @pytest.mark.long

@@ -177,5 +177,6 @@ def test_an_operator_takes_what_airflows_do_and_is_tried_again_by_itself() -> No
         )
         closed = CloseOperator(task_id="close", pipeline=FLIGHTS, outlets=[mine])
     assert (opened.pool, opened.retries, opened.execution_timeout) == ("light", 7, timedelta(1))
-    assert [one.name for one in closed.outlets] == ["tidemark_warehouse/public.flights", "mine"]
+    own = "tidemark_warehouse/public.flights"
+    assert [one.name for one in closed.outlets] == [own, f"{own}/address", "mine"]
     assert OpenOperator(task_id="alone", pipeline=FLIGHTS).retries == 2

@@ -275,7 +275,7 @@ def _install(stand_ins: StandIns) -> None:
 
 def _send_by_hand(dag: Any) -> None:
     """As people and other tasks may, who have nothing to do with the pipeline."""
-    (asset,) = dag.task_dict["close"].outlets
+    asset, _ = dag.task_dict["close"].outlets
     with create_session() as session:
         kept = session.scalar(select(AssetModel).where(AssetModel.uri == asset.uri))
         for extra in BY_HAND if kept else ():

@@ -25,7 +25,7 @@ from tidemark.airflow.errors import ApproversWithoutApproval
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.airflow.step import TOOLS, Params, PipelineOperator, dag_of, described
-from tidemark.airflow.tasks import reset_by_hand, target_assets
+from tidemark.airflow.tasks import outlets_of, reset_by_hand
 from tidemark.environment import without_airflow
 from tidemark.errors import error_from_dict
 from tidemark.settings.described import Role
@@ -200,7 +200,7 @@ def reset_dag(
     usual = {"execution_timeout": reset_timeout}
     of_reset = usual | {
         "doc_json": described(pipeline, Role.reset),
-        "outlets": target_assets(pipeline),
+        "outlets": outlets_of(pipeline),
     }
     with _manual_dag(pipeline, Role.reset, reset_params(), dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)

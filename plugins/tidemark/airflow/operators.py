@@ -26,8 +26,8 @@ from tidemark.airflow.tasks import (
     close_run,
     judge_run,
     open_run,
+    outlets_of,
     reset_failed_run,
-    target_assets,
 )
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
@@ -70,8 +70,8 @@ class CloseOperator(Lineaged, RunTask, PipelineOperator):
     own_rule = TriggerRule.ALL_DONE
 
     def __init__(self, *, pipeline: str | Path, outlets: Any = (), **kwargs: Any) -> None:
-        assets = target_assets(Pipeline.load(pipeline))
-        super().__init__(pipeline=pipeline, outlets=[*assets, *outlets], **kwargs)
+        own = outlets_of(Pipeline.load(pipeline))
+        super().__init__(pipeline=pipeline, outlets=[*own, *outlets], **kwargs)
 
     def execute(self, context: Context) -> Result:
         """Close the run, keep its result as XCom, look up its lineage: it fails by neither.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Context, timezone
+from airflow.sdk import Asset, AssetAlias, Context, timezone
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidemark.ledger.actions import Order
     from tidemark.protocol.close import Closed
     from tidemark.protocol.reset import Approved
+    from tidemark.settings.connections import Connection
 
 
 log = logging.getLogger(__name__)
@@ -44,14 +45,28 @@ log = logging.getLogger(__name__)
 Extra = dict[str, Any]
 
 
-def send_event(context: Context, pipeline: Pipeline, extra: Extra | None) -> None:
-    """Send one event for each target if the task ends well; none without extra."""
+def send_event(
+    context: Context,
+    pipeline: Pipeline,
+    extra: Extra | None,
+    warehouse: "Connection | None" = None,
+) -> None:
+    """Send one event for each target if the task ends well; none without extra.
+
+    And the same by the table's usual address, which the warehouse's connection tells.
+    """
+    from tidemark.views.lineage import table_address
+
     task, assets = context["ti"].task, target_assets(pipeline)
     # Airflow sends one for each outlet of a task, whether or not it was given an extra.
     others = [one for one in task.outlets if one not in assets]
     task.outlets = [*others, *(assets if extra else ())]
     for asset in assets if extra else ():
         context["outlet_events"][asset].extra = extra
+    for table in pipeline.tables.values() if extra else ():
+        if warehouse and (address := table_address(warehouse, table)):
+            alias = _address_alias(pipeline, table)
+            context["outlet_events"][alias].add(Asset(address), extra=extra)
 
 
 def published_event(closed: "Closed", news: "News") -> Extra:
@@ -196,7 +211,8 @@ def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: st
     with best_effort("the asset event"):
         connections = resolve(pipeline)
         if news := operation.news(pipeline, connections, closed):
-            send_event(context, pipeline, published_event(closed, news))
+            warehouse = connections[pipeline.warehouse]
+            send_event(context, pipeline, published_event(closed, news), warehouse)
             operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
 
 
@@ -272,7 +288,7 @@ def reset_failed_run(path: str, context: Context) -> results.Result | None:
 def look_at_reset(path: str, context: Context) -> results.Result:
     """Say what the form's reset would change."""
     pipeline = Pipeline.load(path)
-    report = _reset_of_form(pipeline, context, None)
+    report = _reset_of_form(pipeline, _resolved(pipeline), context, None)
     asked = "It waits for the approval of exactly this"
     next_step = asked if context["params"]["apply"] else results.APPLY
     _tell(results.reset_log(pipeline.into, report, next_step))
@@ -290,13 +306,13 @@ def reset_by_hand(
     from tidemark.admin import announce
     from tidemark.ledger.actions import Order
 
-    pipeline, form = Pipeline.load(path), context["params"]
+    pipeline, form = Pipeline.load(path), _form(context)
     asked_by = f"{who(context)}, approved by {by}" if by else who(context)
     order = Order(asked_by, form["why"] or "by hand") if form["apply"] else None
-    report = _reset_of_form(pipeline, context, order, approved)
-    connections = resolve(pipeline)
+    connections = _resolved(pipeline)
+    report = _reset_of_form(pipeline, connections, context, order, approved)
     extra = rewound_event(report)
-    send_event(context, pipeline, extra)
+    send_event(context, pipeline, extra, connections[pipeline.warehouse])
     if extra:
         with best_effort("what was told of the rewind"):
             announce.told_of_rewind(pipeline, connections, epoch=report.epoch)
@@ -304,8 +320,21 @@ def reset_by_hand(
     return results.of_reset(pipeline.into, report)
 
 
+def _form(context: Context) -> dict[str, Any]:
+    with as_airflow_failure():
+        if "reason" in (form := context["params"]):
+            raise NameChanged(given="reason", now="why")
+    return dict(form)
+
+
+def _resolved(pipeline: Pipeline) -> "dict[str, Connection]":
+    with as_airflow_failure():
+        return resolve(pipeline)
+
+
 def _reset_of_form(
     pipeline: Pipeline,
+    connections: "dict[str, Connection]",
     context: Context,
     order: "Order | None",
     approved: "Approved | None" = None,
@@ -314,13 +343,11 @@ def _reset_of_form(
     from tidemark.admin.reset import reset_region
     from tidemark.protocol.reset import destination
 
-    form = context["params"]
+    form = _form(context)
     with as_airflow_failure():
-        if "reason" in form:
-            raise NameChanged(given="reason", now="why")
         return reset_region(
             pipeline,
-            resolve(pipeline),
+            connections,
             order,
             to=destination(form["to"]),
             overrides=[name for name in REWIND_OVERRIDES if form.get(name)],
@@ -332,6 +359,17 @@ def _reset_of_form(
 def target_assets(pipeline: Pipeline) -> list[Asset]:
     """The assets of all targets: each is told of what became visible in all of them at once."""
     return [target_asset(pipeline, name) for name in pipeline.all_targets]
+
+
+def outlets_of(pipeline: Pipeline) -> list[Asset | AssetAlias]:
+    """The assets of all targets, and for each the alias that stands for its table's address."""
+    aliases = [_address_alias(pipeline, table) for table in pipeline.tables.values()]
+    return [*target_assets(pipeline), *aliases]
+
+
+def _address_alias(pipeline: Pipeline, table: str) -> AssetAlias:
+    """What becomes `postgres://host:port/database/schema/table` once a connection is known."""
+    return AssetAlias(f"{pipeline.warehouse}/{table}/address", group="tidemark")
 
 
 def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:

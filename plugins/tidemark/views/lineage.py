@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import Measured
@@ -79,6 +80,19 @@ def declared_lineage(pipeline: Pipeline, connections: Connections) -> Lineage:
         ),
         made_of=(),
     )
+
+
+def table_address(warehouse: Connection, table: str) -> str | None:
+    """`postgres://host:port/database/schema/table`, as dbt, OpenLineage and Airflow write it.
+
+    None where the connection names no host that others could mean, as a socket.
+    """
+    host = (warehouse.host or "").split(",")[0]
+    if not host or host.startswith("/") or not warehouse.schema:
+        return None
+    target = Target.parse(table)
+    path = (warehouse.schema, target.schema, target.table)
+    return "/".join([postgres_namespace(warehouse), *(quote(one, safe="") for one in path)])
 
 
 def _full(warehouse: Connection, target: Target) -> str:
