@@ -18,22 +18,22 @@ from unittest.mock import patch
 
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
 from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.sdk import timezone
 from airflow.sdk.definitions.dag import _run_task
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from tests.support.airflows import DagBag, sync_bag_to_db
 
 from tidemark.admin import announce as announce_module
 from tidemark.admin import reset as reset_module
 from tidemark.admin import run as run_module
 from tidemark.admin.errors import ResetOfClosedRun, RunNotClosed
+from tidemark.airflow.compat import AirflowFailException
 from tidemark.airflow.operators import DrainOperator
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.model.batch import Checkpoint

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from airflow.dag_processing.dagbag import DagBag
     from fastapi.testclient import TestClient
+    from tests.support.airflows import DagBag
 
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-airflow-"))
@@ -50,7 +50,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def bag() -> "DagBag":
     """The DAG files as the dag-processor reads them, none skipped silently."""
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.support.airflows import DagBag
 
     return DagBag(dag_folder=PROJECT / "dags", safe_mode=False)
 
@@ -58,8 +58,8 @@ def bag() -> "DagBag":
 def fill_metadata(bag: "DagBag") -> None:
     """Airflow's database is made, and has the DAGs."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import sync_bag_to_db
     from airflow.utils.db import initdb
+    from tests.support.airflows import sync_bag_to_db
 
     initdb()
     DagBundlesManager().sync_bundles_to_db()

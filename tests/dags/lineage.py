@@ -4,11 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
+from tests.support.airflows import DagBag
 
 
 def main() -> None:

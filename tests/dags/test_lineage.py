@@ -167,8 +167,8 @@ def test_what_cannot_be_looked_up_fails_nothing(
     connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: the ledger of these connections does not answer; neither does a task's time-out hurt."""
-    from airflow.sdk.exceptions import AirflowTaskTimeout
     from tests.dags.conftest import PROJECT
+    from tests.support.airflows import AirflowTaskTimeout
 
     from tidemark.airflow import _lineage
 

@@ -204,7 +204,7 @@ def test_an_open_that_lacks_a_connection_is_known_to_the_ledger_it_can_reach(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G188: Airflow's task; it does not even come to the open."""
-    from airflow.sdk.exceptions import AirflowNotFoundException
+    from tests.support.airflows import AirflowNotFoundException
 
     from tidemark.airflow import pipeline_dag, tasks
 
@@ -510,7 +510,7 @@ def test_airflow_keeps_ids_and_no_secret(world: World, bell: "Doorbell") -> None
 
 
 def test_a_dag_is_scheduled_by_records_and_by_the_floor(tmp_path: Path) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tests.support.airflows import DagSerialization
 
     from tidemark.airflow import on_data, pipeline_dag
 
@@ -530,7 +530,7 @@ def test_airflows_own_ways_to_tell_are_handed_on() -> None:
         DeadlineAlert,
         DeadlineReference,
     )
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tests.support.airflows import DagSerialization
 
     from tidemark.airflow import pipeline_dag
 

@@ -126,7 +126,7 @@ def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
     [("10", "FENCED"), pytest.param("2", "INVALID_SETTINGS", marks=pytest.mark.long)],
 )
 def test_what_no_retry_can_help_is_not_retried(driver: Driver, code: str, name: str) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
+    from tidemark.airflow.compat import AirflowFailException
 
     with pytest.raises(AirflowFailException, match=f"{name}: no retry(.|\n)*this is the reason"):
         driver.run(code)
@@ -140,7 +140,7 @@ def test_what_no_retry_can_help_is_not_retried(driver: Driver, code: str, name: 
 def test_a_driver_that_failed_or_was_killed_is_retried(
     driver: Driver, then: str, code: int
 ) -> None:
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from tidemark.airflow.compat import AirflowException, AirflowFailException
 
     with pytest.raises(AirflowException, match=f"Error code is: {code}") as failure:
         driver.run(then)
@@ -150,7 +150,7 @@ def test_a_driver_that_failed_or_was_killed_is_retried(
 @pytest.mark.spark
 def test_a_killed_jvm_is_named_and_retried(driver: Driver) -> None:
     """B16: spark-submit is the JVM."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from tidemark.airflow.compat import AirflowException, AirflowFailException
 
     with pytest.raises(AirflowException, match=r"^JOB_FAILED: ") as failure:
         driver.run("jvm")
@@ -262,8 +262,7 @@ def test_killing_a_task_that_never_started_its_driver_is_quiet(driver: Driver) -
 def test_cluster_mode_is_refused_for_every_master(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
+    from tidemark.airflow.compat import AirflowFailException
     from tidemark.airflow.errors import DeployModeIsCluster
 
     lead_to(monkeypatch, host=master, extra={"deploy-mode": "cluster"})
@@ -276,8 +275,7 @@ def test_cluster_mode_is_refused_for_every_master(
 def test_the_secret_of_a_cluster_is_refused_among_arguments(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
+    from tidemark.airflow.compat import AirflowFailException
     from tidemark.airflow.errors import SecretAmongArguments
 
     driver.operator.conf = {"spark.authenticate.secret": PASSWORD}
@@ -292,8 +290,8 @@ def test_a_master_of_kubernetes_names_the_provider_that_it_needs(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.providers.apache.spark.hooks import spark_submit
-    from airflow.sdk.exceptions import AirflowFailException
 
+    from tidemark.airflow.compat import AirflowFailException
     from tidemark.airflow.errors import SubmitNotPrepared
 
     lead_to(monkeypatch, host="k8s://https://here:6443")
@@ -316,7 +314,7 @@ def lead_to(monkeypatch: pytest.MonkeyPatch, **spark: Any) -> None:
 def test_a_connection_that_nobody_defined_is_named(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    from airflow.sdk.exceptions import AirflowNotFoundException
+    from tests.support.airflows import AirflowNotFoundException
 
     monkeypatch.delenv(f"AIRFLOW_CONN_{name}")
     with pytest.raises(AirflowNotFoundException, match=name.lower()):

@@ -103,7 +103,7 @@ FAULTS = {
 }
 PARSE = """
 import json, sys
-from airflow.dag_processing.dagbag import DagBag
+from tests.support.airflows import DagBag
 bag = DagBag(dag_folder=sys.argv[1], safe_mode=False)
 print(json.dumps([sorted(bag.dags), bag.import_errors]))
 """

@@ -378,10 +378,10 @@ def test_the_file_in_plugins_is_for_an_airflow_without_the_package(
 
 def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """B21: one click from what is red to what it means."""
-    from airflow.sdk.configuration import conf
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tests.support.airflows import DagSerialization
 
     from tidemark.airflow import pipeline_dag, reset_dag
+    from tidemark.airflow.compat import conf
     from tidemark.airflow.step import RegionLink
     from tidemark.page.plugin import TidemarkPlugin
 

@@ -233,8 +233,7 @@ def test_the_plugin_has_no_listener() -> None:
 
 def test_an_error_is_the_tasks_own_though_its_code_can_not_be_kept() -> None:
     """Outside a task, as when Airflow's API does not answer."""
-    from airflow.sdk.exceptions import AirflowFailException
-
+    from tidemark.airflow.compat import AirflowFailException
     from tidemark.airflow.results import as_airflow_failure
     from tidemark.errors import Refused
 

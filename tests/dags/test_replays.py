@@ -17,7 +17,7 @@ from tests.support.waiting import until
 from tidemark.errors import Fenced, InvalidSettings
 
 if TYPE_CHECKING:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.support.airflows import DagBag
 
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
 EMPTY = dict.fromkeys(("why", "reasons", "since", "until", "partition", "limit"))
@@ -64,7 +64,7 @@ def test_the_form_says_what_is_replayed(form: dict[str, Any], told: list[str]) -
     [("limit", 0), ("since", "yesterday"), ("until", "--apply"), ("limit", "1")],
 )
 def test_the_form_refuses_what_is_none(bag: "DagBag", name: str, value: object) -> None:
-    from airflow.sdk.exceptions import ParamValidationError
+    from tests.support.airflows import ParamValidationError
 
     with pytest.raises(ParamValidationError):
         bag.dags["flights_replay"].params.get_param(name).resolve(value)
@@ -89,7 +89,7 @@ def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
     told: Any, connections: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """B11: the real command line, without any server; a retry may help."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from tidemark.airflow.compat import AirflowException, AirflowFailException
 
     with pytest.raises(AirflowException, match=r"^UNREACHABLE: ") as failed:
         told()
@@ -118,7 +118,7 @@ def test_a_child_has_nothing_of_airflows_configuration(
 
 def test_the_batch_of_an_older_form_fails_at_once(told: Any, connections: str) -> None:
     """B14: no dead letters are replayed in its place."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from tidemark.airflow.compat import AirflowFailException
 
     with pytest.raises(AirflowFailException) as failed:
         told(batch=3, apply=True)
@@ -148,9 +148,8 @@ def test_a_failed_replay_says_why_whoever_writes_last(
     told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child's answer says it; its log is a log."""
-    from airflow.sdk.exceptions import AirflowFailException
-
     from tidemark.airflow import manual
+    from tidemark.airflow.compat import AirflowFailException
 
     monkeypatch.setattr(manual, "PROGRAM", ("-c", SAYS_MORE))
     with pytest.raises(AirflowFailException) as failed:
@@ -165,9 +164,8 @@ def test_a_replay_without_an_error_of_its_own_may_be_tried_again(
     program: str, own: str, told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever it had answered; its last line or its exit code is all that is known."""
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
     from tidemark.airflow import manual
+    from tidemark.airflow.compat import AirflowException, AirflowFailException
 
     monkeypatch.setattr(manual, "PROGRAM", ("-c", program))
     with pytest.raises(AirflowException, match=own) as failed:
@@ -250,10 +248,11 @@ def test_what_ends_the_task_ends_the_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """G84: nothing is published behind the task, and the task waits for nobody."""
-    from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
     from airflow.sdk.execution_time.timeout import timeout
+    from tests.support.airflows import AirflowTaskTimeout
 
     from tidemark.airflow import manual
+    from tidemark.airflow.compat import AirflowException
 
     pids = []
 

@@ -419,9 +419,8 @@ def test_an_open_takes_an_epoch_only_for_drain_close_and_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """G182: whatever task was cleared; None: drain would work, and nobody would judge it."""
-    from airflow.sdk.exceptions import AirflowFailException
-
     from tidemark.airflow import tasks
+    from tidemark.airflow.compat import AirflowFailException
 
     told = {f"{prefix}{name}": state for name, state in states.items()}
     opened, context = opening(monkeypatch, task_id=f"{prefix}open", states=told)
@@ -481,9 +480,8 @@ def opening(
 
 def test_a_backfills_run_opens_nothing(connections: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """G184: also in a host's DAG, which may allow backfills."""
-    from airflow.sdk.exceptions import AirflowFailException
-
     from tidemark.airflow import tasks
+    from tidemark.airflow.compat import AirflowFailException
     from tidemark.airflow.errors import BackfillOfRegion
 
     opened, context = opening(monkeypatch, run_type="backfill")
@@ -499,9 +497,9 @@ def test_an_open_that_meets_another_run_waits_without_a_slot_and_not_for_ever(
 ) -> None:
     """G187."""
     from airflow.sdk import timezone
-    from airflow.sdk.exceptions import AirflowException, AirflowRescheduleException
 
     from tidemark.airflow import tasks
+    from tidemark.airflow.compat import AirflowException, AirflowRescheduleException
     from tidemark.protocol.errors import OpenOvertaken
     from tidemark.runs.errors import AnotherRunAtWork
 

@@ -14,15 +14,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.sdk import timezone
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
+from tests.support.airflows import DagBag
 
 from tidemark.admin import announce as announce_module
 from tidemark.admin import reset as reset_module
@@ -30,6 +29,7 @@ from tidemark.admin import run as run_module
 from tidemark.admin.announce import News
 from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow import tasks as tasks_module
+from tidemark.airflow.compat import AirflowFailException
 from tidemark.airflow.operators import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
 from tidemark.ledger.actions import Order

@@ -14,16 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (
-    DAG,
-    Asset,
-    AssetOrTimeSchedule,
-    AssetWatcher,
-    CronTriggerTimetable,
-    TaskGroup,
-    XComArg,
-)
+from airflow.sdk import DAG, Asset, AssetWatcher, TaskGroup, XComArg
 
+from tidemark.airflow.compat import AssetOrTimeSchedule, CronTriggerTimetable
 from tidemark.airflow.doorbell import HOURLY, Doorbell
 from tidemark.airflow.forms import pipeline_doc, run_params
 from tidemark.airflow.operators import (

@@ -20,11 +20,11 @@ from uuid import uuid4
 
 import psutil
 from airflow.sdk import Connection, Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow._lineage import Lineaged, is_wanted, seen
 from tidemark.airflow._wiring import RunTask
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
+from tidemark.airflow.compat import AirflowException, AirflowFailException
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.step import RegionLink

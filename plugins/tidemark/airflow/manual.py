@@ -16,11 +16,11 @@ from typing import Any
 
 import psutil
 from airflow.sdk import DAG, Context
-from airflow.sdk.exceptions import AirflowException
 
 from tidemark.admin.replay_report import ReplayReport
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
+from tidemark.airflow.compat import AirflowException
 from tidemark.airflow.errors import ApproversWithoutApproval
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import as_airflow_failure

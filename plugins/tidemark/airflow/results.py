@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.admin.replay_report import ReplayReport, replay_lines, replay_summary
+from tidemark.airflow.compat import AirflowException, AirflowFailException
 from tidemark.errors import TidemarkError, by_code
 from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urljoin
 
 from airflow.sdk import DAG, BaseOperator, BaseOperatorLink, TriggerRule
-from airflow.sdk.api.datamodels._generated import DagRunType
-from airflow.sdk.configuration import conf
 
+from tidemark.airflow.compat import BACKOFF, NO_BACKFILL, conf
 from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused, TriggerRuleTaken
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
@@ -34,7 +33,7 @@ Params = Mapping[str, Any]
 RETRIES: dict[str, Any] = {
     "retries": 2,
     "retry_delay": timedelta(seconds=10),
-    "retry_exponential_backoff": 2.0,
+    "retry_exponential_backoff": BACKOFF,
     "max_retry_delay": timedelta(minutes=5),
 }
 """As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
@@ -58,10 +57,6 @@ STEP_MARGIN = timedelta(minutes=4)
 """For a step's own work, beside what the pipeline file lets it wait and send."""
 
 
-RUN_TYPES = tuple(one.value for one in DagRunType if one is not DagRunType.BACKFILL)
-"""All but backfill: its runs start at once, and a run reads what Kafka holds, not an interval."""
-
-
 def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
     """A DAG with this form; kwargs are Airflow's own.
 
@@ -71,7 +66,7 @@ def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kw
     kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
     kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
     kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
-    usual = {"catchup": False, "max_active_runs": 1, "allowed_run_types": RUN_TYPES}
+    usual = {"catchup": False, "max_active_runs": 1, **NO_BACKFILL}
     return DAG(dag_id, schedule=schedule, **(usual | kwargs))
 
 

@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, timezone
-from airflow.sdk.exceptions import (
+
+from tidemark.airflow import results
+from tidemark.airflow._wiring import tasks_of_run
+from tidemark.airflow.compat import (
     AirflowFailException,
     AirflowRescheduleException,
     AirflowSkipException,
 )
-
-from tidemark.airflow import results
-from tidemark.airflow._wiring import tasks_of_run
 from tidemark.airflow.credentials import resolve, resolved
 from tidemark.airflow.errors import AssetOfNoTarget, BackfillOfRegion
 from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who

@@ -19,11 +19,10 @@ from threading import Lock, Thread, Timer, local
 from typing import Any, TypeVar
 
 from airflow.sdk import Connection as AirflowConnection
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from sqlalchemy.orm import Session
 
+from tidemark.airflow.compat import AirflowException, conf
 from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
 from tidemark.page.errors import AnswerTooLate, ConnectionNotOnServer, HelperFailed

@@ -30,6 +30,7 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
+from tidemark.airflow.compat import of_team, teams_of
 from tidemark.errors import InvalidSettings, by_code
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.settings.described import ERROR, MARK, Described, Role
@@ -234,7 +235,7 @@ def kept(session: Session) -> Kept:
     live |= {one.dag_id for one in unread}
     ours = {dag_id: described for dag_id, described in ours.items() if dag_id in live}
     known = sorted({*ours, *(one.dag_id for one in unread)})
-    teams = DagModel.get_dag_id_to_team_name_mapping(known, session=session)
+    teams = teams_of(known, session)
     running = [one for one, all_of in ours.items() if any(d.role is Role.run for d in all_of)]
     return Kept(
         carried=ours,
@@ -303,7 +304,7 @@ def _readable(user: Any, known: Kept) -> set[str]:
     manager, found = get_auth_manager(), set[str]()
     for team, dag_ids in teams.items():
         found |= manager.filter_authorized_dag_ids(
-            dag_ids=dag_ids, user=user, method="GET", team_name=team
+            dag_ids=dag_ids, user=user, method="GET", **of_team(team)
         )
     return found
 

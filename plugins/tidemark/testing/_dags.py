@@ -5,13 +5,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemark.errors import InvalidSettings
 from tidemark.settings.described import Described, Role
 
 if TYPE_CHECKING:
-    from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk import DAG
 
 
@@ -27,16 +26,16 @@ def dag_faults(folder: str | Path, *, parse_seconds: float = PARSE_SECONDS) -> l
     deprecation, and whether every form allows its own defaults. Of pipelines: that one DAG at a
     time runs a region, one run at a time. Airflow's database is not asked.
     """
-    from airflow.dag_processing.dagbag import DagBag
+    from tidemark.airflow.compat import dag_bag
 
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bag = DagBag(dag_folder=folder, safe_mode=False)
+        bag = dag_bag(folder)
     return list(_faults(bag, Path(folder), time.process_time() - began, parse_seconds))
 
 
-def _faults(bag: "DagBag", folder: Path, seconds: float, most: float) -> Iterator[str]:
+def _faults(bag: Any, folder: Path, seconds: float, most: float) -> Iterator[str]:
     for file, trace in bag.import_errors.items():
         yield f"{file}: {trace.strip().splitlines()[-1]}"
     if not bag.dags and not bag.import_errors:
@@ -69,10 +68,10 @@ def _faults_of_form(dag: "DAG") -> Iterator[str]:
 
 def _unserialized(dag: "DAG") -> Iterator[str]:
     """The dag processor writes each DAG down as JSON, from which the scheduler reads it."""
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tidemark.airflow.compat import serialized_again
 
     try:
-        DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        serialized_again(dag)
     except Exception as error:  # of whatever a DAG author put into it
         yield f"{dag.dag_id}: Airflow can't serialize it: {str(error).splitlines()[0]}"
 
@@ -86,7 +85,9 @@ def _runs_beside_itself(dag: "DAG") -> Iterator[str]:
             f"{dag.dag_id}: max_active_runs is {dag.max_active_runs}, so its runs may wait for each"
             " other: set max_active_runs=1"
         )
-    allowed = getattr(dag, "allowed_run_types", None)  # of Airflow 3.2
+    if not hasattr(dag, "allowed_run_types"):
+        return  # before Airflow 3.2 no DAG can refuse one
+    allowed = dag.allowed_run_types
     if dag.timetable.can_be_scheduled and (not allowed or "backfill" in allowed):
         yield (
             f"{dag.dag_id}: a backfill may be started, whose runs are all refused: set"
