@@ -7,7 +7,7 @@ has. The functions that tasks call are stand-ins over a ledger of one run; all e
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, combinations
@@ -27,7 +27,13 @@ from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 from sqlalchemy.orm import Session
-from tests.support.airflows import DagBag, sync_bag_to_db
+from tests.support.airflows import (
+    SETUPS_COME_ALONG,
+    DagBag,
+    keep_one_api_server,
+    sync_bag_to_db,
+    taken_by_clear,
+)
 
 from tidemark.admin import announce as announce_module
 from tidemark.admin import reset as reset_module
@@ -226,25 +232,34 @@ class Host:
                 ti.state = states.get(ti.task_id.removeprefix("g."))
             run.state = "running"
 
-    def taken(self, tasks: Iterable[str]) -> frozenset[str]:
+    def taken(self, tasks: Collection[str], *, downstream: bool) -> frozenset[str]:
         """What Airflow clears with these, as its page would."""
-        part = self.scheduled.partial_subset(task_ids=list(tasks), include_upstream=False)
-        return frozenset(part.task_dict)
+        return frozenset(taken_by_clear(self.scheduled, "run", tasks, downstream=downstream))
 
     def clear(self, tasks: Iterable[str]) -> None:
         self.scheduled.clear(task_ids=list(tasks), run_id="run", dag_run_state="running")
 
 
-def subsets() -> Iterator[tuple[str, ...]]:
-    """All of the tasks' subsets."""
-    return chain.from_iterable(combinations(TASKS, n) for n in range(1, len(TASKS) + 1))
+def subsets(tasks: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All subsets of tasks."""
+    return chain.from_iterable(combinations(tasks, n) for n in range(1, len(tasks) + 1))
+
+
+def choices() -> Iterator[tuple[tuple[str, ...], bool]]:
+    """What a person may clear, and whether with what follows.
+
+    Where setups do not come along, each subset takes other tasks: those of the group alone then,
+    and each task by itself.
+    """
+    yield from ((one, False) for one in subsets(TASKS if SETUPS_COME_ALONG else TASKS[:6]))
+    yield from (((task,), how) for task in TASKS for how in (False, True))
 
 
 def cleared(host: Host, ledger: OneRun, was: str | None) -> list[dict[str, Any]]:
     """Each clear of a run that was so; of those that take the same tasks along, one."""
     different: dict[frozenset[str], tuple[str, ...]] = {}
-    for chosen in subsets() if was else CUT:
-        different.setdefault(host.taken(chosen), chosen)
+    for chosen, downstream in choices() if was else ((one, False) for one in CUT):
+        different.setdefault(host.taken(chosen, downstream=downstream), chosen)
     return [
         cleared_once(host, ledger, one, chosen, taken)
         for one in ((was,) if was else ("closed", "failed", "open"))
@@ -306,6 +321,7 @@ def by_hand(host: Host, ledger: OneRun) -> dict[str, Any]:
 def main(was: str | None = None) -> None:
     """All hosts, and a cut of the clears; or all clears of a run that was so."""
     initdb()
+    keep_one_api_server()
     ledger = OneRun()
     _install(ledger)
     DagBundlesManager().sync_bundles_to_db()

@@ -7,8 +7,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -107,6 +109,39 @@ def client(bag: "DagBag") -> Iterator["TestClient"]:
         fill_metadata(bag)
         yield TestClient(create_app(apps="core"), base_url=HERE)
         purge_cached_app()
+
+
+@pytest.fixture
+def session(client: "TestClient") -> Iterator[Any]:
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        yield session
+
+
+@pytest.fixture
+def run(session: Any) -> Iterator[Any]:
+    """The newest run of `flights`, at work."""
+    from airflow.models.dag_version import DagVersion
+    from airflow.models.dagrun import DagRun
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+    dag = SerializedDagModel.get_dag("flights", session=session)
+    version = DagVersion.get_latest_version("flights", session=session)
+    now = datetime.now(UTC)
+    run = DagRun(
+        dag_id="flights", run_id=f"r-{uuid4().hex[:8]}", logical_date=now, run_after=now,
+        run_type=DagRunType.MANUAL, state=DagRunState.RUNNING,
+        triggered_by=DagRunTriggeredByType.TEST,
+    )  # fmt: skip
+    session.add(run)
+    session.flush()
+    run.dag = dag
+    run.verify_integrity(session=session, dag_version_id=version.id)
+    yield run
+    session.delete(run)
 
 
 def token(*dag_ids: str) -> dict[str, str]:

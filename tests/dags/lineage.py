@@ -8,11 +8,12 @@ from airflow.models.asset import AssetEvent
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
-from tests.support.airflows import DagBag
+from tests.support.airflows import DagBag, keep_one_api_server
 
 
 def main() -> None:
     initdb()
+    keep_one_api_server()
     [dag] = DagBag(dag_folder=sys.argv[1], safe_mode=False).dags.values()
     dag_run = dag.test()
     states = {ti.task_id: ti.state for ti in dag_run.get_task_instances()}

@@ -525,12 +525,12 @@ def test_a_dag_is_scheduled_by_records_and_by_the_floor(tmp_path: Path) -> None:
 
 def test_airflows_own_ways_to_tell_are_handed_on() -> None:
     """What docs/schedules.md shows."""
-    from airflow.sdk import (  # type: ignore[attr-defined]  # its stub lacks them
+    from tests.support.airflows import (
         AsyncCallback,
+        DagSerialization,
         DeadlineAlert,
         DeadlineReference,
     )
-    from tests.support.airflows import DagSerialization
 
     from tidemark.airflow import pipeline_dag
 
@@ -552,16 +552,17 @@ async def page_somebody(text: str, context: dict[str, object]) -> None:
 BELL = """
 import asyncio, json, sys
 from contextlib import suppress
+from importlib import import_module
 opened = []
 sys.addaudithook(lambda event, facts: opened.append(str(facts[0])) if event == "open" else None)
-from airflow._shared.module_loading import import_string
 path, kept, *folders = json.loads(sys.argv[1])
+module, _, name = path.rpartition(".")
 class Looked(Exception):
     pass
 async def sleep(seconds):
     raise Looked
 asyncio.sleep = sleep
-bell = import_string(path)(**kept)
+bell = getattr(import_module(module), name)(**kept)
 with suppress(Looked):
     asyncio.run(anext(bell.run()))
 bundle = [name for name in sys.modules if name.partition(".")[0] in ("dags", "jobs", "flights")]

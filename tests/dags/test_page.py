@@ -54,10 +54,11 @@ def connection_of(team: str | None) -> Iterator[None]:
     from airflow.utils.session import create_session
 
     fields = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "schema": "warehouse"}
+    fields |= {"team_name": team} if team else {}
     with create_session() as session:
         session.add_all([Team(name=team)] if team else [])
         session.flush()
-        session.add(Connection(conn_id="tidemark_warehouse", team_name=team, **fields))
+        session.add(Connection(conn_id="tidemark_warehouse", **fields))
     try:
         yield
     finally:
@@ -71,6 +72,10 @@ def test_the_page_says_that_it_finds_no_connection_of_a_team(
     client: "TestClient", monkeypatch: pytest.MonkeyPatch, team: str | None
 ) -> None:
     """G136: one that belongs to no team is found, and its server asked."""
+    from tests.support.airflows import IS_3_1
+
+    if team and IS_3_1:
+        pytest.skip("Airflow 3.1 has no teams")
     monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
     monkeypatch.delenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE")

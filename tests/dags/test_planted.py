@@ -19,39 +19,6 @@ if TYPE_CHECKING:
 PLANTED = {"long": "x" * 2000, "dict": {"code": "DATA_LOST"}, "number": 13, "large": "y" * 10**7}
 
 
-@pytest.fixture
-def session(client: "TestClient") -> Iterator[Any]:
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        yield session
-
-
-@pytest.fixture
-def run(session: Any) -> Iterator[Any]:
-    """The newest run of `flights`, at work."""
-    from airflow.models.dag_version import DagVersion
-    from airflow.models.dagrun import DagRun
-    from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.utils.state import DagRunState
-    from airflow.utils.types import DagRunTriggeredByType, DagRunType
-
-    dag = SerializedDagModel.get_dag("flights", session=session)
-    version = DagVersion.get_latest_version("flights", session=session)
-    now = datetime.now(UTC)
-    run = DagRun(
-        dag_id="flights", run_id=f"r-{uuid4().hex[:8]}", logical_date=now, run_after=now,
-        run_type=DagRunType.MANUAL, state=DagRunState.RUNNING,
-        triggered_by=DagRunTriggeredByType.TEST,
-    )  # fmt: skip
-    session.add(run)
-    session.flush()
-    run.dag = dag
-    run.verify_integrity(session=session, dag_version_id=version.id)
-    yield run
-    session.delete(run)
-
-
 def keep(run: Any, task_id: str, value: Any, second: int, session: Any) -> None:
     """A task of the run has kept this as its error."""
     from airflow.models.xcom import XComModel

@@ -283,7 +283,12 @@ def test_xcom_keeps_what_a_run_did(found: Found) -> None:
 
 @pytest.mark.parametrize("task", ["drain", "close", "reset", "verdict"])
 def test_clearing_any_task_clears_open_and_end_too(found: Found, task: str) -> None:
-    assert found["the run is not done"]["cleared"][task] == sorted([task, "open", "end"])
+    """G182: by itself alone since Airflow 3.3; with what follows, as its page asks, ever."""
+    from tests.support.airflows import SETUPS_COME_ALONG
+
+    cleared = found["the run is not done"]["cleared"][task]
+    assert cleared["alone"] == (sorted([task, "open", "end"]) if SETUPS_COME_ALONG else [task])
+    assert {task, "open", "end"} <= {*cleared["downstream"]}
 
 
 @pytest.fixture(scope="module")
@@ -356,12 +361,12 @@ def test_a_hosts_own_task_before_the_bound_makes_the_run_red(hosts: Found) -> No
 def refuse_undrained(cleared: list[dict[str, Any]]) -> None:
     """No clear makes a run green that was not drained, or leaves an epoch that nobody drains."""
     for one in cleared:
-        touches_group = any(task.startswith("g.") for task in one["taken"])
+        opens, is_judged = "g.open" in one["taken"], {"g.verdict", "g.end"} & {*one["taken"]}
         if one["run"] == "success":
             was_drained = one["was"] in ("closed", "pruned") and one["epoch"] == 1
-            assert one["ledger"] == "closed" or (was_drained and not touches_group), one
-        assert one["ledger"] != "open" or not touches_group, one
-        needed = {"g.drain", "g.close", "g.verdict"}
+            assert one["ledger"] == "closed" or (was_drained and not is_judged), one
+        assert one["ledger"] != "open" or not opens, one
+        needed = {"g.open", "g.drain", "g.close", "g.verdict"}
         if one["was"] == "failed":
             needed.add("g.reset")  # it had failed: while it has, the verdict does not come
         is_whole = needed <= set(one["taken"])

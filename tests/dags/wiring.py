@@ -21,7 +21,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
-from tests.support.airflows import DagBag
+from tests.support.airflows import DagBag, keep_one_api_server, taken_by_clear
 
 from tidemark.admin import announce as announce_module
 from tidemark.admin import reset as reset_module
@@ -175,6 +175,7 @@ def _error(kind: type[Exception], name: str) -> Exception:
 
 def main(whole: bool) -> None:
     initdb()
+    keep_one_api_server()
     stand_ins = StandIns()
     _install(stand_ins)
     chosen = SCENARIOS.keys() | FORMS.keys() if whole else FIRST_TIER
@@ -288,13 +289,15 @@ def _events(run_id: str) -> list[Any]:
         return [event.extra for event in session.scalars(query)]
 
 
-def _cleared(run_id: str) -> dict[str, list[str]]:
-    """Which tasks Airflow clears when a person clears this one alone, without its relatives."""
+def _cleared(run_id: str) -> dict[str, dict[str, list[str]]]:
+    """Which tasks Airflow clears when a person clears this one: alone, or with what follows it."""
     dag = SerializedDagModel.get_dag("flights")
-    tasks = ("drain", "close", "reset", "verdict")
     return {
-        task: sorted({ti.task_id for ti in dag.clear(dry_run=True, run_id=run_id, task_ids=[task])})
-        for task in tasks
+        task: {
+            how: sorted(taken_by_clear(dag, run_id, [task], downstream=how == "downstream"))
+            for how in ("alone", "downstream")
+        }
+        for task in ("drain", "close", "reset", "verdict")
     }
 
 

@@ -3,10 +3,13 @@
 Those that the library needs stand in its own `compat`; no module of it is imported here.
 """
 
+from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 import airflow
 from airflow import plugins_manager
+from airflow.sdk.execution_time import supervisor
 
 IS_3_1 = airflow.__version__.startswith("3.1.")
 
@@ -17,10 +20,16 @@ if IS_3_1:
         ParamValidationError,
     )
     from airflow.models.dagbag import DagBag, sync_bag_to_db
+    from airflow.sdk.definitions.deadline import AsyncCallback, DeadlineAlert, DeadlineReference
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
     from airflow.timetables.base import Timetable as BaseTimetable
 else:
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.sdk import (  # type: ignore[attr-defined]  # its stub lacks them
+        AsyncCallback,
+        DeadlineAlert,
+        DeadlineReference,
+    )
     from airflow.sdk.bases.timetable import BaseTimetable
     from airflow.sdk.exceptions import (
         AirflowNotFoundException,
@@ -31,15 +40,38 @@ else:
 
 __all__ = [
     "IS_3_1",
+    "SETUPS_COME_ALONG",
     "AirflowNotFoundException",
     "AirflowTaskTimeout",
+    "AsyncCallback",
     "BaseTimetable",
     "DagBag",
     "DagSerialization",
+    "DeadlineAlert",
+    "DeadlineReference",
     "ParamValidationError",
+    "keep_one_api_server",
     "plugin_errors",
     "sync_bag_to_db",
+    "taken_by_clear",
 ]
+
+SETUPS_COME_ALONG = not airflow.__version__.startswith(("3.1.", "3.2."))
+"""Clearing a task alone clears its setups and teardowns too."""
+
+
+def taken_by_clear(
+    dag: Any, run_id: str, task_ids: Collection[str], *, downstream: bool = False
+) -> set[str]:
+    """What Airflow's endpoint clears of a run: see `test_clearing`, which asks the endpoint."""
+    taken = {*task_ids}
+    if downstream:
+        relatives = dag.partial_subset(
+            task_ids=taken, include_downstream=True, include_upstream=False, exclude_original=True
+        )
+        taken |= relatives.task_dict.keys()
+    found = dag.clear(dry_run=True, run_id=run_id, task_ids=sorted(taken))
+    return {ti.task_id for ti in found}
 
 
 def plugin_errors() -> dict[str, Any]:
@@ -47,3 +79,8 @@ def plugin_errors() -> dict[str, Any]:
     if IS_3_1:
         return dict(plugins_manager.import_errors)
     return dict(plugins_manager.get_import_errors())
+
+
+def keep_one_api_server() -> None:
+    """For all tasks of `dag.test`; 3.1 and 3.2 make one for each, which takes them seconds."""
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
