@@ -52,7 +52,7 @@ test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed:
 	@$(BIN)/python -m pytest tests/clusters/yarn.py
 
 AIRFLOW := 3.3.1
-test-airflow: $(READY) servers ## Run what tests Airflow with another of its versions, AIRFLOW=3.3.1: minutes
+test-airflow: $(READY) servers ## Run what tests Airflow with another of its versions, AIRFLOW=3.1.8, or newest: minutes
 	@scripts/other-airflow $(AIRFLOW)
 
 newest: $(READY) ## Run what is strict about values with the newest pyarrow, fastavro, protobuf and msgspec

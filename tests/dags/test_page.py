@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -388,12 +389,12 @@ def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) ->
     from tidemark.airflow import pipeline_dag, reset_dag
     from tidemark.airflow.compat import conf
     from tidemark.airflow.step import RegionLink
-    from tidemark.page.plugin import TidemarkPlugin
+    from tidemark.page.plugin import VIEWS
 
     for dag in (pipeline_dag(PROJECT / "dags/flights.yaml"), reset_dag("dags/flights.yaml")):
         for task in DagSerialization.from_dict(DagSerialization.to_dict(dag)).tasks:
             assert [*task.operator_extra_link_dict] == ["Region"], task.task_id
-    [of_dag] = [v for v in TidemarkPlugin.external_views if v["destination"] == "dag"]
+    [of_dag] = [v for v in VIEWS if v["destination"] == "dag"]
     monkeypatch.setattr(conf, "get", lambda *_, **__: "https://example.com/airflow")
     found = RegionLink().get_link(None, ti_key=SimpleNamespace(dag_id="a b"))
     assert found == f"https://example.com/airflow/dags/a%20b/plugin/{of_dag['url_route']}"
@@ -446,3 +447,19 @@ def told_by(role: str, result: dict[str, Any]) -> Iterator[None]:
     yield
     with create_session() as session:
         session.execute(delete(DagRun).where(DagRun.run_id == run_id))
+
+
+def test_where_airflow_lacks_what_the_pages_need_there_are_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B21: no link leads nowhere, and the log says why, once; a DAG imports none of it."""
+    from tidemark.page.plugin import TidemarkPlugin
+
+    plugin = TidemarkPlugin()
+    assert len(plugin.external_views) == 2
+    monkeypatch.setitem(sys.modules, "tidemark.page.app", None)
+    plugin = TidemarkPlugin()
+    for _ in range(2):
+        assert (plugin.fastapi_apps, plugin.external_views) == ([], [])
+    [warned] = [one for one in caplog.records if one.name == "tidemark.page.plugin"]
+    assert "tidemark.page.app" in warned.getMessage()
