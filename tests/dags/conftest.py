@@ -144,12 +144,13 @@ def run(session: Any) -> Iterator[Any]:
     session.delete(run)
 
 
-def token(*dag_ids: str) -> dict[str, str]:
-    """The header of a user who may read these DAGs."""
+def token(*dag_ids: str, teams: tuple[str, ...] = ()) -> dict[str, str]:
+    """The header of a user of these teams who may read these DAGs."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
-    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer")
+    member = {"teams": list(teams)} if teams else {}
+    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer", **member)
     return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
 
 

@@ -86,6 +86,39 @@ def test_the_page_says_that_it_finds_no_connection_of_a_team(
     assert ("Connection refused" in told) == (team is None)
 
 
+@pytest.fixture
+def of_blue(client: "TestClient", monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The DAGs belong to a team."""
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.models.team import Team
+    from airflow.utils.session import create_session
+    from tests.support.airflows import IS_3_1
+
+    if IS_3_1:
+        pytest.skip("Airflow 3.1 has no teams")
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    with create_session() as session:
+        bundle = session.get(DagBundleModel, "dags-folder")
+        bundle.teams.append(Team(name="blue"))
+    yield
+    with create_session() as session:
+        bundle = session.get(DagBundleModel, "dags-folder")
+        bundle.teams.clear()
+        session.flush()
+        session.query(Team).delete()
+
+
+@pytest.mark.usefixtures("of_blue")
+@pytest.mark.parametrize(("teams", "status"), [(("blue",), 200), (("red",), 404), ((), 404)])
+def test_a_region_of_a_teams_dag_is_seen_by_its_members(
+    client: "TestClient", teams: tuple[str, ...], status: int
+) -> None:
+    """B21: as Airflow shows the DAG itself."""
+    headers = token("flights", teams=teams)
+    assert client.get("/tidemark/dag/failure?dag_id=flights", headers=headers).status_code == status
+    assert ("region=flights" in client.get("/tidemark/", headers=headers).text) is (status == 200)
+
+
 def test_a_log_that_ends_before_the_ledgers_offset_leaves_the_page_as_it_is(
     client: "TestClient",
 ) -> None:

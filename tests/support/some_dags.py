@@ -7,7 +7,7 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 
 
 class SomeDags(SimpleAuthManager):  # type: ignore[misc]
-    """Airflow's own, but each DAG is asked for.
+    """Airflow's own, but each DAG is asked for, and one of a team by its members alone.
 
     Logs are read by who is called `… logs`, and runs started by who is called `… trigger`.
     """
@@ -19,7 +19,9 @@ class SomeDags(SimpleAuthManager):  # type: ignore[misc]
             return False
         if asked.get("access_entity") is DagAccessEntity.RUN and "trigger" not in names:
             return False
-        return details is not None and details.id in names
+        if details is None or (details.team_name and details.team_name not in user.teams):
+            return False
+        return details.id in names
 
     def is_authorized_view(self, *, access_view: Any, user: Any) -> bool:
         """Import errors are seen by who is called `… errors`."""
