@@ -37,11 +37,12 @@ class AirflowUnderTest(AirflowApi):
         return self.wait(dag_id, run_id)
 
     def clear(self, dag_id: str, run_id: str, task_id: str, *, dry_run: bool) -> set[str]:
-        """Clear a task, as the page's button does; returns the tasks that are cleared with it."""
+        """Clear a task as the page does by default; returns the tasks that are cleared with it."""
         body = {
             "dry_run": dry_run,
             "dag_run_id": run_id,
             "task_ids": [task_id],
+            "include_downstream": True,
             "only_failed": False,
         }
         cleared = self.post(f"dags/{dag_id}/clearTaskInstances", body)["task_instances"]
