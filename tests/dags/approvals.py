@@ -17,15 +17,17 @@ import psycopg2
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.dagrun import DagRun
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
+from tests.support.airflows import DagBag, keep_one_api_server, sync_bag_to_db
 from tests.support.waiting import until
 
 DAG_ID = "asks"
+WAITING = ("awaiting_input", "deferred")
+"""A task that waits for an answer; until Airflow 3.3 its trigger looks for it."""
 DAG = f"""
 from tidemark.airflow import reset_dag
 
@@ -49,7 +51,7 @@ class Asked:
     def detail(self) -> dict[str, Any]:
         """What is asked, once the task waits."""
         until(self._settled)
-        if self._settled() != "awaiting_input":
+        if self._settled() not in WAITING:
             return {}
         asked = self._client.get(f"{self._task}/-1/hitlDetails", headers=headers("oncall"))
         found: dict[str, Any] = asked.raise_for_status().json()
@@ -59,7 +61,7 @@ class Asked:
         """The state of the approval; None where it will be another by itself."""
         told = self._client.get(self._task, headers=headers("oncall"))
         state: str | None = told.raise_for_status().json()["state"]
-        return state if state in ("awaiting_input", "skipped", "failed", "success") else None
+        return state if state in (*WAITING, "skipped", "failed", "success") else None
 
     def answer(self, option: str, user: str = "oncall") -> int:
         """Answer; returns the status."""
@@ -111,6 +113,7 @@ def main(file: str, *hows: str) -> None:
         bag = DagBag(dag_folder=folder, safe_mode=False)
         assert not bag.import_errors, bag.import_errors
         initdb()
+        keep_one_api_server()
         DagBundlesManager().sync_bundles_to_db()
         sync_bag_to_db(bag, "dags-folder", None)
         client = TestClient(create_app(apps="core"), base_url="http://127.0.0.1")

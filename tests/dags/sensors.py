@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.xcom import XComModel
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
+from tests.support.airflows import DagBag, keep_one_api_server, sync_bag_to_db
 
 DAG = """
 from airflow.sdk import DAG
@@ -38,6 +38,7 @@ def main(*given: str) -> None:
         bag = DagBag(dag_folder=folder, safe_mode=False)
         assert not bag.import_errors, bag.import_errors
         initdb()
+        keep_one_api_server()
         DagBundlesManager().sync_bundles_to_db()
         sync_bag_to_db(bag, "dags-folder", None)
         run = bag.dags["sensors"].test()

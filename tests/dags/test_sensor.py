@@ -87,7 +87,7 @@ def test_airflow_lets_each_sensor_end_as_the_ledger_says(
 
 def test_a_deferred_wait_ends_when_the_ledger_says_so(region: World) -> None:
     """B24: and what it saw only ends the wait."""
-    from airflow.sdk.exceptions import TaskDeferred
+    from tidemark.airflow.compat import TaskDeferred
 
     later = complete_at(region) + timedelta(microseconds=1)
     waits = sensor(at_least=1, complete_at=later, deferrable=True, timeout=3600)
@@ -144,7 +144,7 @@ def test_a_region_that_never_opened_is_waited_for(region: World) -> None:
 )
 def test_what_can_not_be_waited_for_is_refused(region: World, arguments: dict[str, str]) -> None:
     """The first when Airflow reads the file; a template is known when the task runs."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from tidemark.airflow.compat import AirflowFailException
 
     with pytest.raises((InvalidSettings, AirflowFailException)) as refused:
         sensor(**arguments).poke({})

@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from tidemark.airflow import results
+from tidemark.airflow.compat import AirflowSkipException
 from tidemark.airflow.errors import ResetNotApproved
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.airflow.step import PipelineOperator

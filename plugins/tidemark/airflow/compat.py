@@ -20,6 +20,7 @@ if VERSION >= (3, 2):
         AirflowFailException,
         AirflowRescheduleException,
         AirflowSkipException,
+        TaskDeferred,
     )
 else:
     from airflow.configuration import conf
@@ -28,6 +29,7 @@ else:
         AirflowFailException,
         AirflowRescheduleException,
         AirflowSkipException,
+        TaskDeferred,
     )
     from airflow.timetables.assets import AssetOrTimeSchedule
     from airflow.timetables.trigger import CronTriggerTimetable
@@ -41,6 +43,7 @@ __all__ = [
     "AirflowSkipException",
     "AssetOrTimeSchedule",
     "CronTriggerTimetable",
+    "TaskDeferred",
     "conf",
 ]
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, Context, timezone
 from airflow.sdk.bases.sensor import PokeReturnValue
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from tidemark.airflow.compat import TaskDeferred, conf
 from tidemark.airflow.credentials import resolved
 from tidemark.airflow.errors import SensorValueUnreadable, SensorWantsNothing
 from tidemark.airflow.results import Result, as_airflow_failure
