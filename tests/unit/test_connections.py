@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from configparser import ConfigParser
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -88,7 +89,7 @@ def test_airflows_own_object_is_copied() -> None:
         "conn_id": "w", "conn_type": "postgres", "host": "db", "port": 5433, "login": "me",
         "password": SECRET, "schema": "warehouse", "extra_dejson": {},
     }  # fmt: skip
-    assert Connection.from_airflow(SimpleNamespace(**fields)) == POSTGRES
+    assert Connection.from_airflow(SimpleNamespace(**fields), ConfigParser()) == POSTGRES
 
 
 def kafka(**extra: Any) -> Connection:
@@ -115,9 +116,9 @@ def test_what_exactness_rests_on_is_not_taken_from_the_connection(key: str) -> N
 @pytest.mark.parametrize(
     "key",
     [
-        "plugin.library.paths", "ssl.providers", "ssl.engine.location", "oauth_cb",
+        "plugin.library.paths", "ssl.providers", "ssl.engine.location", "error_cb",
         "sasl.kerberos.kinit.cmd", "sasl.oauthbearer.assertion.file",
-        "sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.config",
+        "sasl.oauthbearer.assertion.private.key.file",
         "sasl.oauthbearer.metadata.authentication.type", "debug", "SSL.PROVIDERS", "no.such.key",
     ],
 )  # fmt: skip
@@ -158,7 +159,7 @@ def test_keys_of_the_extra_reach_postgres() -> None:
     assert found["port"] == 5432
 
 
-@pytest.mark.parametrize("key", ["iam", "aws_conn_id", "service", "sslmodes", "dbname"])
+@pytest.mark.parametrize("key", ["iam", "redshift", "service", "sslmodes", "dbname"])
 def test_a_key_that_would_have_no_effect_on_postgres_is_refused(key: str) -> None:
     extra = {"sslmode": "verify-full", key: "x"}
     with pytest.raises(ConnectionKeysRefused) as refused:

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from airflow.sdk import Connection as AirflowConnection
+from airflow.sdk.configuration import conf
 
 from tidemark.airflow.errors import ConnectionNotGiven
 from tidemark.errors import TidemarkError
@@ -148,10 +149,12 @@ async def resolved(conn_id: str) -> Connection:
     """The connection as Airflow knows it now.
 
     Raises:
-        InvalidSettings: Airflow does not give it.
+        InvalidSettings: Airflow does not give it, or it names a token callback that is not listed.
     """
     try:
-        return Connection.from_airflow(await AirflowConnection.async_get(conn_id))
+        return Connection.from_airflow(await AirflowConnection.async_get(conn_id), conf)
+    except TidemarkError:
+        raise
     except Exception as error:
         raise ConnectionNotGiven(conn_id=conn_id, cause=type(error).__name__) from None
 

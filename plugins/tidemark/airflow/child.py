@@ -4,20 +4,24 @@ import os
 import sys
 from pathlib import Path
 
-from airflow.sdk import Connection
+from airflow.sdk.configuration import conf
 
-from tidemark.airflow.credentials import resolve
+from tidemark.airflow.credentials import resolve, resolved
 from tidemark.environment import is_airflows
-from tidemark.settings import connections
 from tidemark.settings.pipeline import Pipeline
+from tidemark.tokens.callbacks import LISTED, listed_in_airflow
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def secrets(pipeline: Pipeline) -> dict[str, str]:
-    """The pipeline's connections, as a driver reads them from its environment."""
-    spark = connections.Connection.from_airflow(Connection.get(pipeline.spark.connection))
-    return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
+    """The pipeline's connections, as a driver reads them from its environment.
+
+    And the token callbacks that they may name: a driver has nothing of Airflow's configuration.
+    """
+    found = [*resolve(pipeline).values(), resolved(pipeline.spark.connection)]
+    callbacks = ",".join(sorted(listed_in_airflow(conf)))
+    return dict(one.to_env() for one in found) | {LISTED: callbacks}
 
 
 def emptied() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Credentials: a pipeline's connections, from whichever secrets backend Airflow uses."""
 
 from airflow.sdk import Connection as AirflowConnection
+from airflow.sdk.configuration import conf
 
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -12,5 +13,9 @@ def resolve(pipeline: Pipeline) -> dict[str, Connection]:
 
 
 def resolved(conn_id: str) -> Connection:
-    """One connection, as Airflow knows it now."""
-    return Connection.from_airflow(AirflowConnection.get(conn_id))
+    """One connection, as Airflow knows it now.
+
+    Raises:
+        InvalidSettings: it names a token callback that Airflow's configuration does not list.
+    """
+    return Connection.from_airflow(AirflowConnection.get(conn_id), conf)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from tidemark.tokens.callbacks import with_oauth
+
 T = TypeVar("T")
 
 
@@ -37,7 +39,8 @@ class Client:
         self._note: Note
         self.is_poisoned = False
         """It met a corrupt batch: its threads may never end."""
-        self.consumer = Consumer({**self._config, "error_cb": lambda error: self._note(error)})
+        own = {"error_cb": lambda error: self._note(error)}
+        self.consumer = Consumer(with_oauth(self._config | own))
 
     def begin(self, begins: Sequence[KafkaPartition], note: Note) -> None:
         """Read from there on; `note` hears complaints."""

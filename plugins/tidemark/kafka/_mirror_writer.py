@@ -27,6 +27,7 @@ from tidemark.model.offsets import Offsets
 from tidemark.model.output import OutputRecord, Topics
 from tidemark.model.plain import amount
 from tidemark.protocol.ports import Output
+from tidemark.tokens.callbacks import with_oauth
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ def new_writer(
     own = {"transactional.id": transactional_id, "transaction.timeout.ms": str(milliseconds)}
     sending = SENDING if output else {}
     # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
-    producer = Producer(quiet({**sending, **config, **own}), logger=log)
+    producer = Producer(with_oauth(quiet({**sending, **config, **own})), logger=log)
     connect(producer)
     producer.init_transactions(SECONDS)
     sender = Sender(producer, output.topics, output.max_seconds) if output else None

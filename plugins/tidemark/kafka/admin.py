@@ -24,6 +24,7 @@ from tidemark.kafka.errors import (
     KafkaForbids,
     KafkaTopicMissing,
 )
+from tidemark.tokens.callbacks import with_oauth
 
 SECONDS = 15
 AGAIN_SECONDS = 0.2
@@ -55,7 +56,7 @@ class Admin(AdminClient):  # type: ignore[misc]
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._heard: list[KafkaError] = []
-        super().__init__({**quiet(config), "error_cb": self._heard.append})
+        super().__init__(with_oauth({**quiet(config), "error_cb": self._heard.append}))
 
     def complaint(self, of_all: bool = False) -> KafkaError | None:
         """The newest error of a connection since the last answer; `of_all`: if none is left."""

@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.kafka.errors import KerberosLoginRefused, OAuthMethodMissing
+from tidemark.kafka.errors import CallbackNotUsed, KerberosLoginRefused, OAuthMethodMissing
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
+from tidemark.tokens import clouds
+from tidemark.tokens.callbacks import ARGUMENT, OAUTH
 
 Settings = dict[str, str | int | bool]
 
@@ -86,7 +88,7 @@ TAKEN = frozenset(
         "sasl.kerberos.min.time.before.relogin",
         "sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions",
-        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.token.endpoint.url", OAUTH, ARGUMENT,
         "https.ca.location", "https.ca.pem",
         "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
         "ssl.key.location", "ssl.key.pem", "ssl.key.password", "ssl.keystore.location",
@@ -127,6 +129,26 @@ def kafka_config(connection: Connection) -> dict[str, str]:
         InvalidSettings: no bootstrap.servers, a key or a value that is not taken, or a login by
             a token that nobody makes.
     """
+    config = _taken(connection)
+    if not config.get("bootstrap.servers"):
+        raise ConnectionIncomplete(
+            conn_id=connection.conn_id,
+            missing="bootstrap.servers in its extra",
+            remedy='add "bootstrap.servers": "host:9092"',
+        )
+    if not _logs_in_by_token(config):
+        if OAUTH in config:
+            raise CallbackNotUsed(connection=connection.conn_id)
+        return config
+    if OAUTH not in config:
+        config |= clouds.kafka_keys(config["bootstrap.servers"])
+    if OAUTH not in config:
+        raise OAuthMethodMissing(connection=connection.conn_id)
+    return config
+
+
+def _taken(connection: Connection) -> dict[str, str]:
+    """The keys of the extra, as texts."""
     config = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in connection.extra.items()
@@ -138,19 +160,11 @@ def kafka_config(connection: Connection) -> dict[str, str]:
     for key in _IN_COMMAND:
         if not _PLAIN.fullmatch(config.get(key, "")):
             raise KerberosLoginRefused(connection=connection.conn_id, key=key)
-    if not config.get("bootstrap.servers"):
-        raise ConnectionIncomplete(
-            conn_id=connection.conn_id,
-            missing="bootstrap.servers in its extra",
-            remedy='add "bootstrap.servers": "host:9092"',
-        )
-    if _lacks_token(config):
-        raise OAuthMethodMissing(connection=connection.conn_id)
     return config
 
 
-def _lacks_token(config: Mapping[str, str]) -> bool:
-    """Whether the client would wait for a token of Airflow's `oauth_cb`, which is not taken."""
+def _logs_in_by_token(config: Mapping[str, str]) -> bool:
+    """Whether the client waits for tokens that it does not fetch itself."""
     mechanisms = {config.get(key, "").upper() for key in ("sasl.mechanism", "sasl.mechanisms")}
     method = config.get("sasl.oauthbearer.method", "").lower()
     return "OAUTHBEARER" in mechanisms and method != "oidc"

@@ -101,10 +101,18 @@ class PartitionsUnlisted(
 
 class OAuthMethodMissing(
     InvalidSettings,
-    text="connection {connection!r}: sasl.mechanism is OAUTHBEARER, and sasl.oauthbearer.method is"
-    " not oidc: nobody makes the token. Tokens that Airflow's own hook makes (Amazon MSK by IAM,"
-    " Google's Kafka) are not made here: set the method to oidc, with the client's id, its secret"
-    " and sasl.oauthbearer.token.endpoint.url; or log in by SCRAM or TLS",
+    text="connection {connection!r}: sasl.mechanism is OAUTHBEARER, and nobody makes the token: the"
+    " servers are neither Amazon MSK's nor Google's. Set sasl.oauthbearer.method to oidc, with the"
+    " client's id, its secret and sasl.oauthbearer.token.endpoint.url; or name a callback in"
+    " oauth_cb; or log in by SCRAM or TLS",
+):
+    connection: str
+
+
+class CallbackNotUsed(
+    InvalidSettings,
+    text="connection {connection!r}: oauth_cb is never called: it needs sasl.mechanism OAUTHBEARER,"
+    " and no sasl.oauthbearer.method",
 ):
     connection: str
 

@@ -22,6 +22,7 @@ from tidemark.kafka.config import reader_config
 from tidemark.kafka.errors import BrokersSilent, NoTopicMatches, PartitionsUnlisted
 from tidemark.model.facts import Facts, is_pattern, takes_in
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition, in_ranges
+from tidemark.tokens.callbacks import with_oauth
 
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()
@@ -295,7 +296,7 @@ def rewritten(
     Raises:
         Unreachable: some leader gave no answer.
     """
-    consumer = Consumer(reader_config(config) | _LITTLE)
+    consumer = Consumer(with_oauth(reader_config(config) | _LITTLE))
     waiting, found = dict(positions), set()
     deadline = Deadline(LEADERS_SECONDS)
     try:

@@ -21,6 +21,7 @@ from tidemark.kafka.errors import MirrorTopicsGone, MirrorWriterFenced
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import Sent
 from tidemark.protocol.ports import Output
+from tidemark.tokens.callbacks import with_oauth
 
 RETRY_MS = 10
 """Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
@@ -119,7 +120,8 @@ class Group:
 
     def _new_observer(self) -> Consumer:
         own = {"group.id": self.group_id, "enable.auto.commit": "false"}
-        return Consumer(quiet({"retry.backoff.ms": RETRY_MS, **self._config, **own}))
+        wanted = quiet({"retry.backoff.ms": RETRY_MS, **self._config, **own})
+        return Consumer(with_oauth(wanted))
 
 
 def _committed(consumer: Consumer, named: list[KafkaPartition]) -> list[KafkaPartition]:

@@ -27,6 +27,7 @@ from tidemark.kafka.errors import (
 )
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import TopicPartition, in_ranges
+from tidemark.tokens.callbacks import with_oauth
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +229,7 @@ class Member:
 
     def _own_consumer(self) -> None:
         try:
-            consumer = Consumer(self._config)
+            consumer = Consumer(with_oauth(self._config))
             consumer.subscribe(
                 self._topics,
                 on_assign=self._on_assign,
@@ -240,6 +241,8 @@ class Member:
                 while not self._commands.empty():
                     self._commands.get()(consumer)
             consumer.close()
+        except TidemarkError as error:
+            self._assignment.fail(error)
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             self._assignment.fail(

@@ -34,14 +34,15 @@ def connection(conn_id: str) -> Connection:
     """The connection; one of Postgres gives up soon, as a person waits for it.
 
     Raises:
-        InvalidSettings: Airflow's api-server does not know it, or may not.
+        InvalidSettings: Airflow's api-server does not know it, or may not; or it names a token
+            callback that is not listed.
     """
     try:
         found = AirflowConnection.get(conn_id)
     except (AirflowException, PermissionError) as error:
         has_teams = conf.getboolean("core", "multi_team", fallback=False)
         raise ConnectionNotOnServer(conn_id=conn_id, has_teams=has_teams) from error
-    return _impatient(Connection.from_airflow(found))
+    return _impatient(Connection.from_airflow(found, conf))
 
 
 def resolved(conn_ids: Iterable[str]) -> dict[str, Connection | TidemarkError]:

@@ -12,6 +12,7 @@ from psycopg2 import errorcodes
 from tidemark.errors import (
     CommitRefused,
     Fenced,
+    InvalidSettings,
     LedgerInconsistent,
     OutcomeUnknown,
     Refused,
@@ -55,6 +56,8 @@ GAVE_UP = {
 HINTS = {
     "password authentication failed": "correct login and password of the connection",
     "no password supplied": "give the connection a password",
+    "PAM authentication failed": "Amazon RDS refuses the token: GRANT rds_iam TO the login, and"
+    " allow the machine's role rds-db:connect as it",
     "permission denied for database": "GRANT CONNECT ON DATABASE to the connection's login",
     'database "': "correct the connection's schema (the database's name), or create the database",
     'role "': "correct the connection's login, or create the role",
@@ -80,6 +83,27 @@ class PostgresUnreachable(Unreachable, text="Postgres: {cause}; {_remedy}"):
             return gave_up
         found = (hint for fragment, hint in HINTS.items() if fragment in self.cause)
         return next(found, "check the target connection and that the server is up")
+
+
+class CloudConnectionRefused(
+    InvalidSettings,
+    text="connection {connection!r}: {key} names a connection of Airflow's, which Spark's tasks and"
+    " long runs can't ask for a token. Remove it: with iam each process logs in as its machine's"
+    " identity. For another identity name a callback in password_cb"
+    " (docs/configuration.md#token-callbacks)",
+):
+    connection: str
+    key: str
+
+
+class IamHostUnknown(
+    InvalidSettings,
+    text="connection {connection!r}: iam is for hosts of Amazon RDS and Azure, and {host} is"
+    " neither: give the server's own name, or name a callback in password_cb"
+    " (docs/configuration.md#token-callbacks)",
+):
+    connection: str
+    host: str
 
 
 class PostgresRightMissing(

@@ -13,6 +13,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from tidemark.postgres.errors import SettingNotAsNeeded
+from tidemark.tokens.callbacks import with_password
 
 Connection = extensions.connection
 Cursor = extensions.cursor
@@ -109,8 +110,10 @@ def open_session(parameters: Mapping[str, Any]) -> Connection:
     Raises:
         psycopg2.Error: there is none.
         Refused: a setting that the role may not change is not as needed.
+        InvalidSettings, Unreachable: a callback makes the password, and made none.
     """
-    session: Connection = psycopg2.connect(**{**parameters, **_ENCODING})  # noqa: TID251 (pinned below)
+    login = with_password(parameters)
+    session: Connection = psycopg2.connect(**{**login, **_ENCODING})  # noqa: TID251 (pinned below)
     try:
         session.autocommit = True
         with session.cursor() as cursor:

@@ -11,6 +11,13 @@ from typing import Any, Protocol, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tidemark.settings.errors import ConnectionNotKnown, ConnectionUnreadable
+from tidemark.tokens.callbacks import (
+    LISTED,
+    Configuration,
+    listed,
+    listed_in_airflow,
+    refuse_unlisted,
+)
 
 PREFIX = "AIRFLOW_CONN_"
 
@@ -48,23 +55,33 @@ class Connection:
     def from_env(cls, conn_id: str, environ: Mapping[str, str] = os.environ) -> Self:
         """Read AIRFLOW_CONN_<ID>, JSON or URI.
 
+        The token callbacks that it may name stand in this process's TIDEMARK_TOKEN_CALLBACKS.
+
         Raises:
-            InvalidSettings: the variable is missing or can't be read.
+            InvalidSettings: the variable is missing or can't be read, or names another callback.
         """
         name = PREFIX + conn_id.upper()
         text = environ.get(name, "").strip()
         if not text:
             raise ConnectionNotKnown(conn_id=conn_id, variable=name)
         try:
-            return cls._from_json(conn_id, text) if text[0] == "{" else cls._from_uri(conn_id, text)
+            is_json = text[0] == "{"
+            found = cls._from_json(conn_id, text) if is_json else cls._from_uri(conn_id, text)
         except (ValueError, TypeError) as error:
             # The text itself holds secrets: name the variable, not its content.
             raise ConnectionUnreadable(conn_id=conn_id, variable=name) from error
+        refuse_unlisted(conn_id, found.extra, listed(os.environ.get(LISTED, "")))
+        return found
 
     @classmethod
-    def from_airflow(cls, connection: AirflowConnection) -> Self:
-        """Copy an Airflow connection, from whichever secrets backend it came."""
+    def from_airflow(cls, connection: AirflowConnection, conf: Configuration) -> Self:
+        """Copy an Airflow connection, from whichever secrets backend it came.
+
+        Raises:
+            InvalidSettings: it names a token callback that Airflow's configuration does not list.
+        """
         c = connection
+        refuse_unlisted(c.conn_id, c.extra_dejson, listed_in_airflow(conf))
         return cls(
             conn_id=c.conn_id,
             conn_type=c.conn_type,
