@@ -182,7 +182,9 @@ def test_what_is_no_password_is_told_without_it(
     assert SECRET not in "".join(traceback.format_exception(met.value))
 
 
-@pytest.mark.parametrize("path", ["nowhere.token", f"{HERE}.nobody", "token", "", f"{HERE}.wrong.x"])
+@pytest.mark.parametrize(
+    "path", ["nowhere.token", f"{HERE}.nobody", "token", "", f"{HERE}.wrong.x"]
+)
 def test_a_callback_that_is_not_there_is_named(path: str) -> None:
     with pytest.raises(CallbackNotImported) as met:
         with_password({"password_cb": path})

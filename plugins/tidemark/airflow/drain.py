@@ -111,7 +111,8 @@ class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[mis
             AirflowException: any other failure; the retry joins the epoch and goes on.
         """
         pipeline = Pipeline.load(self.pipeline)
-        self._environment = secrets(pipeline) | self._identity(context) | python(pipeline)
+        with as_airflow_failure():
+            self._environment = secrets(pipeline) | self._identity(context) | python(pipeline)
         try:
             super().execute(context)
         except AirflowException as error:

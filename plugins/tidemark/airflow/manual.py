@@ -60,8 +60,8 @@ class ReplayByHand(PipelineOperator):
     def execute(self, context: Context) -> results.Result:
         """Return the report."""
         pipeline = Pipeline.load(self.pipeline)
-        own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
         with as_airflow_failure():
+            own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
             command = [*arguments(self.pipeline, context["params"])]
             answer = _answer(command, without_airflow() | own)
         report = ReplayReport(**answer)

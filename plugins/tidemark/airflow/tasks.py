@@ -125,7 +125,8 @@ def open_run(path: str, context: Context, wait: timedelta) -> results.Result | N
     if missing := _missing(context):
         _say_nothing_opened(run_id, missing)
         return None
-    with refusal_kept(pipeline, run_id, lambda: resolved(pipeline.warehouse)):
+    kept = refusal_kept(pipeline, run_id, lambda: resolved(pipeline.warehouse))
+    with as_airflow_failure(), kept:
         connections = resolve(pipeline)
     with as_airflow_failure():
         try:
@@ -228,9 +229,9 @@ def judge_run(path: str, context: Context) -> None:
     pipeline, run_id = Pipeline.load(path), _run_id(context)
     if is_bound := context["task"].is_teardown:
         _skip_with_open(context)
-    connections = resolve(pipeline)
     judge = operation.end_run if is_bound else operation.check_closed
     with as_airflow_failure(RunNotDone):
+        connections = resolve(pipeline)
         closed = judge(pipeline, connections, run_id=run_id)
     if not is_bound or _is_to_tell(context):
         with best_effort("what was told of the run"):

@@ -29,7 +29,8 @@ AWAY = {
     "_TRANSPORT": "start the broker, or correct bootstrap.servers and security.protocol",
     "_RESOLVE": "correct the host in bootstrap.servers",
     "_SSL": "check security.protocol and the keys ssl.*: the certificate must be trusted here",
-    "_AUTHENTICATION": "correct sasl.mechanism, sasl.username and sasl.password",
+    "_AUTHENTICATION": "correct sasl.mechanism, sasl.username and sasl.password, or what oauth_cb"
+    " makes",
 }
 """The remedy, by the client's name of the error."""
 
