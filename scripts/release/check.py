@@ -31,6 +31,9 @@ BRINGS = {
     "registry": {
         "attr", "authlib", "cachetools", "certifi", "fastavro", "google", "httpx2", "numpy",
     },
+    "aws": {"aws_msk_iam_sasl_signer", "boto3"},
+    "azure": {"azure"},
+    "google": {"requests"},  # not `google`: the extra `registry` has a part of it too
     "otel": {"opentelemetry"},
     "testing": LOCAL,
     "local": LOCAL,

@@ -22,8 +22,9 @@ from tidemark.tokens.callbacks import with_oauth, with_password
 
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 LIFE = 3600
+HOST = "db.c1x2.eu-west-1.rds.amazonaws.com"
 PARAMETERS = {
-    "host": "db.c1x2.eu-west-1.rds.amazonaws.com", "port": 5432, "user": "me", "dbname": "d",
+    "host": HOST, "port": 5432, "user": "me", "dbname": "d",
 }  # fmt: skip
 
 
@@ -66,11 +67,12 @@ def answering(answer: Callable[[str, Mapping[str, str]], Any]) -> type[BaseHTTPR
 
 
 def test_a_password_for_amazon_rds_is_signed_for_its_host_region_and_user(amazon: None) -> None:
-    path = clouds.postgres_callback(PARAMETERS["host"])
+    """B25."""
+    path = clouds.postgres_callback(HOST)
     made = with_password(PARAMETERS | {"password_cb": path})["password"]
     url = urlsplit(f"https://{made}")
     said = {key: text for key, [text] in parse_qs(url.query).items()}
-    assert (url.hostname, url.port) == (PARAMETERS["host"], 5432)
+    assert (url.hostname, url.port) == (HOST, 5432)
     assert (said["Action"], said["DBUser"]) == ("connect", "me")
     assert said["X-Amz-Credential"].startswith(f"{KEY}/")
     assert said["X-Amz-Credential"].endswith("/eu-west-1/rds-db/aws4_request")
@@ -79,6 +81,7 @@ def test_a_password_for_amazon_rds_is_signed_for_its_host_region_and_user(amazon
 
 
 def test_a_token_for_amazon_msk_is_signed_for_its_region(amazon: None) -> None:
+    """B25."""
     keys = clouds.kafka_keys("b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098")
     text, until = with_oauth(keys)["oauth_cb"]("us-east-1")
     url = urlsplit(base64.urlsafe_b64decode(text + "==").decode())

@@ -165,7 +165,7 @@ def turn(_: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
 
 
 def test_a_drain_goes_on_when_its_tokens_and_passwords_are_past(world: TokenWorld) -> None:
-    """A member, a mirror, readers and writers, before and behind each job of three."""
+    """B25, G220: a member, a mirror, readers and writers, before and behind each job of three."""
     world.produce(3)
     world.before = world.after = turn
     assert world.run(max_records=1).rows == 3
@@ -178,7 +178,7 @@ def test_a_drain_goes_on_when_its_tokens_and_passwords_are_past(world: TokenWorl
 def test_each_process_of_a_dag_run_makes_its_own(
     world: TokenWorld, desk: Desk, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """G220: tasks, driver, Spark's workers, in three batches; and no token stands anywhere."""
+    """B25, G220: tasks, driver, Spark's workers, in three batches; and no token stands anywhere."""
     world.produce(3)
     batched = world.file | {"transform": "jobs.turning:transform", "batch": {"max_records": 1}}
     for place, content in {
@@ -231,6 +231,7 @@ def text(file: Path) -> str:
 def test_a_doorbell_rings_though_nobody_tells_it_another_login(
     world: TokenWorld, desk: Desk
 ) -> None:
+    """B25."""
     from tests.dags.test_on_data import bell_of, listening
 
     world.run("first")
@@ -248,7 +249,7 @@ def test_a_doorbell_rings_though_nobody_tells_it_another_login(
 
 
 def test_a_page_shows_the_region(world: TokenWorld, desk: Desk) -> None:
-    """By the helper process of Airflow's api-server."""
+    """B25: by the helper process of Airflow's api-server."""
     from tidemark.page.asking import Helper, resolved
     from tidemark.page.question import Question, asked
     from tidemark.page.seen import SeenRegion
@@ -276,7 +277,7 @@ def test_a_page_shows_the_region(world: TokenWorld, desk: Desk) -> None:
 def test_the_command_line_logs_in(
     world: TokenWorld, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this process; and in the one that it asks for the group's state."""
+    """B25: in this process; and in the one that it asks for the group's state."""
     settle_in(world, tmp_path, monkeypatch)
     world.produce(3)
     tidemark("run", "dags/pipeline.yaml")

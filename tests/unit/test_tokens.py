@@ -1,10 +1,12 @@
 """Token callbacks: which are called, by whom they are listed, and what they may return."""
 
+import ast
 import logging
 import traceback
 from collections.abc import Callable, Mapping
 from configparser import ConfigParser
 from dataclasses import replace
+from pathlib import Path
 from time import time
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +31,7 @@ from tidemark.tokens.errors import (
     TokenExpired,
 )
 
+PACKAGE = Path(clouds.__file__).parents[1]
 SECRET = "hunter2"
 HERE = "tests.support.callbacks"
 KAFKA = {"bootstrap.servers": "k:9092", "sasl.mechanism": "OAUTHBEARER"}
@@ -87,7 +90,7 @@ def test_a_variable_lists_callbacks_for_drivers_and_the_command_line(
 
 
 def test_a_callback_is_called_for_each_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the first one, which is made where a fault is told, no second is made."""
+    """B25: of the first one, which is made where a fault is told, no second is made."""
     made = answers(monkeypatch, "token", *((f"t{n}", time() + 60) for n in range(3)))
     found = with_oauth(kafka_config(kafka(oauth_cb=f"{HERE}.token", sasl_oauthbearer_config="x")))
     assert [found["oauth_cb"]("x")[0] for _ in range(3)] == ["t0", "t1", "t2"]
@@ -189,6 +192,28 @@ def test_a_callback_that_is_not_there_is_named(path: str) -> None:
     with pytest.raises(CallbackNotImported) as met:
         with_password({"password_cb": path})
     assert met.value.path == path
+
+
+def test_each_client_of_kafka_is_made_with_its_callback() -> None:
+    """G220."""
+    made = [
+        (node.func, node.args[0])
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and is_of_a_client(node.func, file)
+    ]
+    assert len(made) >= 6
+    assert [ast.unparse(given) for _, given in made if not is_with_oauth(given)] == []
+
+
+def is_of_a_client(function: ast.expr, file: Path) -> bool:
+    """Whether it makes one: by its name, or as a class that is derived from one."""
+    is_derived = "(AdminClient)" in file.read_text() and ast.unparse(function) == "super().__init__"
+    return is_derived or ast.unparse(function) in {"Consumer", "Producer", "AdminClient"}
+
+
+def is_with_oauth(given: ast.expr) -> bool:
+    return isinstance(given, ast.Call) and ast.unparse(given.func) == "with_oauth"
 
 
 def test_a_login_without_a_callback_is_as_it_was() -> None:

@@ -2,6 +2,16 @@
 
 from typing import Any
 
+CALLBACKS = {
+    "description": "Dotted paths, with commas, of the functions that connections may name in"
+    " oauth_cb and password_cb.",
+    "version_added": "0.1.0",
+    "type": "string",
+    "example": "company.logins.kafka_token,company.logins.warehouse_password",
+    "default": "",
+}
+"""An option of Airflow's configuration: tokens/callbacks.py reads it."""
+
 
 def get_provider_info() -> dict[str, Any]:
     """The metadata of this provider, as the entry point `apache_airflow_provider` asks for it."""
@@ -13,6 +23,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("tidemark.airflow.operators")],
         "sensors": [_modules("tidemark.airflow.sensor")],
         "triggers": [_modules("tidemark.airflow.doorbell", "tidemark.airflow.sensor")],
+        "config": {"tidemark": {"description": None, "options": {"token_callbacks": CALLBACKS}}},
     }
 
 
