@@ -36,6 +36,9 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
+from tidemark.page.answers import answer as answer_page
+from tidemark.page.question import Question, asked
+from tidemark.page.seen import SeenRegion
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
 from tidemark.tokens.callbacks import LISTED
@@ -227,6 +230,40 @@ def text(file: Path) -> str:
     return file.read_bytes().decode(errors="replace")
 
 
+def test_a_password_that_is_past_is_told_without_it(world: TokenWorld, desk: Desk) -> None:
+    """G219: the server refuses it; the remedy names who makes it."""
+    newest = desk.passwords.read_text()
+    desk.rotate()
+    desk.passwords.write_text(newest)
+    with pytest.raises(Unreachable) as refused:
+        world.open()
+    assert "password_cb" in str(refused.value)
+    assert newest.strip() not in str(refused.value)
+
+
+def test_without_a_token_what_needs_no_kafka_is_seen(
+    world: TokenWorld, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G219: by the command line, and on every page."""
+    from tidemark.page.asking import resolved
+
+    settle_in(world, tmp_path, monkeypatch)
+    world.produce(3)
+    world.run()
+    desk.fault.touch()
+    told = json.loads(tidemark("status", "dags/pipeline.yaml", "-o", "json", exits=1).stdout)
+    assert (told["head_seq"], told["lag"]) == (1, None)
+    assert tidemark("check", "dags/pipeline.yaml", exits=1)
+    described = Described.from_json(Described.of(world.pipeline, Role.run).to_json())
+    assert described is not None
+    regions = (SeenRegion(described, {Role.run: ("turning",)}),)
+    known = resolved(world.connections)
+    for name in ("region", "live"):  # the ledger's
+        assert answer_page(Question(name, regions, PAGES[name]), known).body
+    with pytest.raises(Unreachable, match=PATHS[0]):
+        answer_page(Question("dry_run", regions, PAGES["dry_run"]), known)
+
+
 @pytest.mark.long
 def test_a_doorbell_rings_though_nobody_tells_it_another_login(
     world: TokenWorld, desk: Desk
@@ -251,8 +288,6 @@ def test_a_doorbell_rings_though_nobody_tells_it_another_login(
 def test_a_page_shows_the_region(world: TokenWorld, desk: Desk) -> None:
     """B25: by the helper process of Airflow's api-server."""
     from tidemark.page.asking import Helper, resolved
-    from tidemark.page.question import Question, asked
-    from tidemark.page.seen import SeenRegion
 
     world.produce(3)
     world.run()

@@ -71,6 +71,7 @@ FIRST = (
     "faults/test_spark_faults.py",
     "model/test_ledger.py",
     *DAGS,
+    "dags/test_logins.py",
     "integration/spark/test_cluster.py",
     "integration/protocol/test_output.py",
     "integration/protocol/test_sent_letters.py",

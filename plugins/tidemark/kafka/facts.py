@@ -10,6 +10,7 @@ needed.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -33,7 +34,11 @@ class Broker:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._admin = Admin(self._config)
+
+    @cached_property
+    def _admin(self) -> Admin:
+        """Made when it is first asked: without a token nothing is hidden but Kafka."""
+        return Admin(self._config)
 
     def topics(self, names_and_patterns: Sequence[str]) -> tuple[str, ...]:
         """The named topics and all that a pattern matches, in order; internal ones never.

@@ -54,7 +54,8 @@ GAVE_UP = {
 """Remedies by SQLSTATE, where a server answers and could not finish. A retry may help."""
 
 HINTS = {
-    "password authentication failed": "correct login and password of the connection",
+    "password authentication failed": "correct login and password of the connection, or what its"
+    " password_cb makes",
     "no password supplied": "give the connection a password",
     "PAM authentication failed": "Amazon RDS refuses the token: GRANT rds_iam TO the login, and"
     " allow the machine's role rds-db:connect as it",
