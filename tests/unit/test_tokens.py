@@ -150,6 +150,7 @@ def test_what_is_no_token_is_told_without_it(
     with pytest.raises(error) as met:
         with_oauth({"oauth_cb": f"{HERE}.token"})
     assert SECRET not in "".join(traceback.format_exception(met.value))
+    assert met.value.__context__ is None
 
 
 @pytest.mark.parametrize(("answer", "error"), WRONG)
@@ -183,15 +184,23 @@ def test_what_is_no_password_is_told_without_it(
     with pytest.raises((CallbackAnswerUnfit, CallbackFailed)) as met:
         with_password({"password_cb": f"{HERE}.password"})
     assert SECRET not in "".join(traceback.format_exception(met.value))
+    assert met.value.__context__ is None
 
 
 @pytest.mark.parametrize(
-    "path", ["nowhere.token", f"{HERE}.nobody", "token", "", f"{HERE}.wrong.x"]
+    ("path", "cause"),
+    [
+        ("nowhere.token", "ModuleNotFoundError of nowhere"),
+        (f"{HERE}.nobody", "AttributeError of nobody"),
+        (f"{HERE}.wrong.x", f"ModuleNotFoundError of {HERE}.wrong"),
+        ("token", "ValueError"),
+        ("", "ValueError"),
+    ],
 )
-def test_a_callback_that_is_not_there_is_named(path: str) -> None:
+def test_a_callback_that_is_not_there_is_named(path: str, cause: str) -> None:
     with pytest.raises(CallbackNotImported) as met:
         with_password({"password_cb": path})
-    assert met.value.path == path
+    assert (met.value.path, met.value.cause) == (path, cause)
 
 
 def test_each_client_of_kafka_is_made_with_its_callback() -> None:
@@ -265,6 +274,7 @@ def test_a_clouds_own_brokers_get_its_tokens(servers: str, keys: Mapping[str, st
         "kafka.us-east-1.amazonaws.com@evil.org:9098",
         "managedkafka.cloud.goog.evil.org:9092",
         "cloud.goog:9092",
+        "b-1.demo.\N{KELVIN SIGN}afka.us-east-1.amazonaws.com:9098",
     ],
 )
 def test_no_other_broker_gets_a_clouds_token(servers: str) -> None:

@@ -167,18 +167,22 @@ def _kind(found: object) -> str:
 
 
 def _called(path: str, given: object) -> object:
+    """What it returns. Its own exception is not even the context of ours: that may be shown."""
     try:
         return _imported(path)(given)
     except TidemarkError:
         raise
     except Exception as error:
-        raise CallbackFailed(path=path, cause=type(error).__name__) from None
+        kind = type(error).__name__
+    raise CallbackFailed(path=path, cause=kind)
 
 
 def _imported(path: str) -> Callable[[object], object]:
     module, _, name = path.rpartition(".")
     try:
         found: Callable[[object], object] = getattr(import_module(module), name)
+        return found
     except Exception as error:
-        raise CallbackNotImported(path=path, cause=type(error).__name__) from None
-    return found
+        missing = error.name if isinstance(error, ImportError | AttributeError) else None
+        cause = " of ".join(filter(None, (type(error).__name__, missing)))
+    raise CallbackNotImported(path=path, cause=cause)

@@ -20,15 +20,15 @@ from typing import Any
 
 from tidemark.errors import packages_of
 
+_FLAGS = re.IGNORECASE | re.ASCII
 _MSK = re.compile(
-    r"[\w.-]+\.kafka(?:-serverless)?\.([a-z\d-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?", re.IGNORECASE
+    r"[\w.-]+\.kafka(?:-serverless)?\.([a-z\d-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?", _FLAGS
 )
-_GOOGLE = re.compile(r"[\w.-]+\.managedkafka\.[\w.-]+\.cloud\.goog(?::\d+)?", re.IGNORECASE)
+_GOOGLE = re.compile(r"[\w.-]+\.managedkafka\.[\w.-]+\.cloud\.goog(?::\d+)?", _FLAGS)
 _RDS = re.compile(
-    r"[\w.-]+\.(?:([a-z\d-]+)\.rds\.amazonaws\.com|rds\.([a-z\d-]+)\.amazonaws\.com\.cn)",
-    re.IGNORECASE,
+    r"[\w.-]+\.(?:([a-z\d-]+)\.rds\.amazonaws\.com|rds\.([a-z\d-]+)\.amazonaws\.com\.cn)", _FLAGS
 )
-_AZURE = re.compile(r"[\w.-]+\.postgres\.database\.azure\.com", re.IGNORECASE)
+_AZURE = re.compile(r"[\w.-]+\.postgres\.database\.azure\.com", _FLAGS)
 
 AZURE_SCOPE = "https://ossrdbms-aad.database.windows.net/.default"
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"

@@ -21,7 +21,7 @@ class CallbackNotImported(
 ):
     path: str
     cause: str
-    """The class of Python's error."""
+    """The class of Python's error, and the name that it misses."""
 
 
 class CallbackFailed(
