@@ -67,7 +67,7 @@ def answering(answer: Callable[[str, Mapping[str, str]], Any]) -> type[BaseHTTPR
 
 
 def test_a_password_for_amazon_rds_is_signed_for_its_host_region_and_user(amazon: None) -> None:
-    """B25."""
+    """B24."""
     path = clouds.postgres_callback(HOST)
     made = with_password(PARAMETERS | {"password_cb": path})["password"]
     url = urlsplit(f"https://{made}")
@@ -81,7 +81,7 @@ def test_a_password_for_amazon_rds_is_signed_for_its_host_region_and_user(amazon
 
 
 def test_a_token_for_amazon_msk_is_signed_for_its_region(amazon: None) -> None:
-    """B25."""
+    """B24."""
     keys = clouds.kafka_keys("b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098")
     text, until = with_oauth(keys)["oauth_cb"]("us-east-1")
     url = urlsplit(base64.urlsafe_b64decode(text + "==").decode())

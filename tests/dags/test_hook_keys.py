@@ -58,7 +58,7 @@ def test_each_callback_of_the_kafka_hook_is_refused_but_the_one_that_makes_token
 def test_amazon_gets_the_token_that_the_kafka_hook_makes(
     key: str, servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B25, G134: by the same function of Amazon's, for the same region."""
+    """B24, G134: by the same function of Amazon's, for the same region."""
     from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
 
     asked: list[str] = []

@@ -168,7 +168,7 @@ def turn(_: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
 
 
 def test_a_drain_goes_on_when_its_tokens_and_passwords_are_past(world: TokenWorld) -> None:
-    """B25, G220: a member, a mirror, readers and writers, before and behind each job of three."""
+    """B24, G223: a member, a mirror, readers and writers, before and behind each job of three."""
     world.produce(3)
     world.before = world.after = turn
     assert world.run(max_records=1).rows == 3
@@ -181,7 +181,7 @@ def test_a_drain_goes_on_when_its_tokens_and_passwords_are_past(world: TokenWorl
 def test_each_process_of_a_dag_run_makes_its_own(
     world: TokenWorld, desk: Desk, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """B25, G220: tasks, driver, Spark's workers, in three batches; and no token stands anywhere."""
+    """B24, G223: tasks, driver, Spark's workers, in three batches; and no token stands anywhere."""
     world.produce(3)
     batched = world.file | {"transform": "jobs.turning:transform", "batch": {"max_records": 1}}
     for place, content in {
@@ -231,7 +231,7 @@ def text(file: Path) -> str:
 
 
 def test_a_password_that_is_past_is_told_without_it(world: TokenWorld, desk: Desk) -> None:
-    """G219: the server refuses it; the remedy names who makes it."""
+    """G222: the server refuses it; the remedy names who makes it."""
     newest = desk.passwords.read_text()
     desk.rotate()
     desk.passwords.write_text(newest)
@@ -244,7 +244,7 @@ def test_a_password_that_is_past_is_told_without_it(world: TokenWorld, desk: Des
 def test_without_a_token_what_needs_no_kafka_is_seen(
     world: TokenWorld, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G219: by the command line, and on every page."""
+    """G222: by the command line, and on every page."""
     from tidemark.page.asking import resolved
 
     settle_in(world, tmp_path, monkeypatch)
@@ -268,7 +268,7 @@ def test_without_a_token_what_needs_no_kafka_is_seen(
 def test_a_doorbell_rings_though_nobody_tells_it_another_login(
     world: TokenWorld, desk: Desk
 ) -> None:
-    """B25."""
+    """B24."""
     from tests.dags.test_on_data import bell_of, listening
 
     world.run("first")
@@ -286,7 +286,7 @@ def test_a_doorbell_rings_though_nobody_tells_it_another_login(
 
 
 def test_a_page_shows_the_region(world: TokenWorld, desk: Desk) -> None:
-    """B25: by the helper process of Airflow's api-server."""
+    """B24: by the helper process of Airflow's api-server."""
     from tidemark.page.asking import Helper, resolved
 
     world.produce(3)
@@ -312,7 +312,7 @@ def test_a_page_shows_the_region(world: TokenWorld, desk: Desk) -> None:
 def test_the_command_line_logs_in(
     world: TokenWorld, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B25: in this process; and in the one that it asks for the group's state."""
+    """B24: in this process; and in the one that it asks for the group's state."""
     settle_in(world, tmp_path, monkeypatch)
     world.produce(3)
     tidemark("run", "dags/pipeline.yaml")
@@ -327,7 +327,7 @@ def test_the_command_line_logs_in(
 def test_a_task_with_a_callback_that_airflow_does_not_list_is_not_retried(
     world: TokenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G217: nor does it start a driver."""
+    """G220: nor does it start a driver."""
     from airflow.sdk.exceptions import AirflowFailException
 
     from tidemark.airflow import DrainOperator
@@ -343,7 +343,7 @@ def test_a_task_with_a_callback_that_airflow_does_not_list_is_not_retried(
 def test_a_client_whose_callback_fails_is_out_with_its_last_token_and_in_with_the_next(
     world: TokenWorld, desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """G219: it neither hangs nor dies, and says why."""
+    """G222: it neither hangs nor dies, and says why."""
     monkeypatch.setattr("tidemark.tokens.callbacks.AGAIN_SECONDS", 1.0)
     world.produce(1)
     broker = Broker(kafka_config(world.connections[KAFKA]))

@@ -52,7 +52,7 @@ def kafka(**extra: str) -> Connection:
 def test_a_callback_that_is_not_listed_is_refused_where_a_connection_is_read(
     key: str, path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G217: of the environment as of Airflow."""
+    """G220: of the environment as of Airflow."""
     monkeypatch.setenv(LISTED, f"{HERE}.token,{HERE}.password")
     named = replace(POSTGRES, extra={key: path})
     with pytest.raises(CallbackNotListed):
@@ -90,7 +90,7 @@ def test_a_variable_lists_callbacks_for_drivers_and_the_command_line(
 
 
 def test_a_callback_is_called_for_each_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B25: of the first one, which is made where a fault is told, no second is made."""
+    """B24: of the first one, which is made where a fault is told, no second is made."""
     made = answers(monkeypatch, "token", *((f"t{n}", time() + 60) for n in range(3)))
     found = with_oauth(kafka_config(kafka(oauth_cb=f"{HERE}.token", sasl_oauthbearer_config="x")))
     assert [found["oauth_cb"]("x")[0] for _ in range(3)] == ["t0", "t1", "t2"]
@@ -145,7 +145,7 @@ WRONG: list[tuple[object, type[TidemarkError]]] = [
 def test_what_is_no_token_is_told_without_it(
     answer: object, error: type[TidemarkError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G219: when a client is made, which would wait for it in silence."""
+    """G222: when a client is made, which would wait for it in silence."""
     answers(monkeypatch, "token", answer)
     with pytest.raises(error) as met:
         with_oauth({"oauth_cb": f"{HERE}.token"})
@@ -160,7 +160,7 @@ def test_a_token_that_does_not_come_later_leaves_the_one_before(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """G219: nothing is raised in librdkafka's thread, and it asks again soon."""
+    """G222: nothing is raised in librdkafka's thread, and it asks again soon."""
     answers(monkeypatch, "token", ("first", 2e9, "me", {"a": "b"}), answer, ("third", 2e9))
     callback: Callable[[None], tuple[Any, ...]] = with_oauth({"oauth_cb": f"{HERE}.token"})[
         "oauth_cb"
@@ -179,7 +179,7 @@ def test_a_token_that_does_not_come_later_leaves_the_one_before(
 def test_what_is_no_password_is_told_without_it(
     answer: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G219."""
+    """G222."""
     answers(monkeypatch, "password", answer)
     with pytest.raises((CallbackAnswerUnfit, CallbackFailed)) as met:
         with_password({"password_cb": f"{HERE}.password"})
@@ -204,7 +204,7 @@ def test_a_callback_that_is_not_there_is_named(path: str, cause: str) -> None:
 
 
 def test_each_client_of_kafka_is_made_with_its_callback() -> None:
-    """G220."""
+    """G223."""
     made = [
         (node.func, node.args[0])
         for file in PACKAGE.rglob("*.py")
@@ -257,7 +257,7 @@ def test_a_callback_that_nobody_would_call_is_refused(extra: dict[str, str]) -> 
     ],
 )
 def test_a_clouds_own_brokers_get_its_tokens(servers: str, keys: Mapping[str, str]) -> None:
-    """G218. The path can be imported."""
+    """G221. The path can be imported."""
     found = kafka_config(kafka(bootstrap_servers=servers))
     assert {key: found[key] for key in keys} == keys
     assert callable(getattr(clouds, found["oauth_cb"].rpartition(".")[2]))
@@ -278,7 +278,7 @@ def test_a_clouds_own_brokers_get_its_tokens(servers: str, keys: Mapping[str, st
     ],
 )
 def test_no_other_broker_gets_a_clouds_token(servers: str) -> None:
-    """G218: a bearer's token is whoever's it was sent to."""
+    """G221: a bearer's token is whoever's it was sent to."""
     with pytest.raises(OAuthMethodMissing):
         kafka_config(kafka(bootstrap_servers=servers))
 
@@ -300,7 +300,7 @@ def test_a_callback_that_is_named_goes_before_a_clouds() -> None:
 )
 @pytest.mark.parametrize("iam", [True, "true", "True"])
 def test_with_iam_a_clouds_own_server_gets_its_token(host: str, path: str, iam: object) -> None:
-    """G218."""
+    """G221."""
     connection = replace(POSTGRES, host=host, password="old", extra={"iam": iam})
     found = postgres_parameters(connection)
     assert (found["password_cb"], found.get("password")) == (path, None)
@@ -317,7 +317,7 @@ def test_with_iam_a_clouds_own_server_gets_its_token(host: str, path: str, iam: 
     ],
 )
 def test_with_iam_no_other_server_gets_one(host: str, extra: dict[str, str]) -> None:
-    """G218."""
+    """G221."""
     with pytest.raises(IamHostUnknown):
         postgres_parameters(replace(POSTGRES, host=host, extra={"iam": True, **extra}))
 
