@@ -16,13 +16,11 @@ from typing import Any
 import psycopg2
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.models.dagrun import DagRun
-from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
-from tests.support.airflows import DagBag, keep_one_api_server, sync_bag_to_db
+from tests.support.airflows import kept_bag
 from tests.support.waiting import until
 
 DAG_ID = "asks"
@@ -110,12 +108,7 @@ def main(file: str, *hows: str) -> None:
     found: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as folder:
         (Path(folder) / "asks.py").write_text(DAG.format(file=file))
-        bag = DagBag(dag_folder=folder, safe_mode=False)
-        assert not bag.import_errors, bag.import_errors
-        initdb()
-        keep_one_api_server()
-        DagBundlesManager().sync_bundles_to_db()
-        sync_bag_to_db(bag, "dags-folder", None)
+        bag = kept_bag(folder)
         client = TestClient(create_app(apps="core"), base_url="http://127.0.0.1")
         for how in hows:
             form = {"to": "initial", "apply": how != "dry", "why": "a drill"}

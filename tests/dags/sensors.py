@@ -8,12 +8,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.models.xcom import XComModel
-from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
-from tests.support.airflows import DagBag, keep_one_api_server, sync_bag_to_db
+from tests.support.airflows import kept_bag
 
 DAG = """
 from airflow.sdk import DAG
@@ -35,12 +33,7 @@ def main(*given: str) -> None:
     """Print the state and the result of each task."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "sensors.py").write_text(DAG.format(given=given))
-        bag = DagBag(dag_folder=folder, safe_mode=False)
-        assert not bag.import_errors, bag.import_errors
-        initdb()
-        keep_one_api_server()
-        DagBundlesManager().sync_bundles_to_db()
-        sync_bag_to_db(bag, "dags-folder", None)
+        bag = kept_bag(folder)
         run = bag.dags["sensors"].test()
     states = {one.task_id: str(one.state) for one in run.get_task_instances()}
     with create_session() as session:

@@ -5,11 +5,14 @@ Those that the library needs stand in its own `compat`; no module of it is impor
 
 from collections.abc import Collection
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import airflow
 from airflow import plugins_manager
+from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.sdk.execution_time import supervisor
+from airflow.utils.db import initdb
 
 IS_3_1 = airflow.__version__.startswith("3.1.")
 
@@ -51,6 +54,7 @@ __all__ = [
     "DeadlineReference",
     "ParamValidationError",
     "keep_one_api_server",
+    "kept_bag",
     "plugin_errors",
     "sync_bag_to_db",
     "taken_by_clear",
@@ -84,3 +88,14 @@ def plugin_errors() -> dict[str, Any]:
 def keep_one_api_server() -> None:
     """For all tasks of `dag.test`; 3.1 and 3.2 make one for each, which takes them seconds."""
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
+
+
+def kept_bag(folder: str | Path) -> Any:
+    """The DAGs of a folder or a file, as Airflow's new database keeps them, for `dag.test`."""
+    bag = DagBag(dag_folder=folder, safe_mode=False)
+    assert not bag.import_errors, bag.import_errors
+    initdb()
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(bag, "dags-folder", None)
+    keep_one_api_server()
+    return bag
