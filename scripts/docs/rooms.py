@@ -28,7 +28,7 @@ class Room:
     @property
     def doors_named(self) -> set[str]:
         """The modules that it names as its doors; none of a room that no other imports."""
-        return set() if self.doors.startswith("none;") else {*self.doors.split(", ")}
+        return {*self.doors.partition(";")[0].split(", ")} - {"none"}
 
 
 def rooms() -> list[Room]:

@@ -19,9 +19,9 @@ def test_the_doors_of_a_room_are_what_others_import(room: Room) -> None:
 
 @pytest.mark.parametrize("room", [one for one in ALL if one.doors_named], ids=lambda one: one.name)
 def test_what_only_its_room_imports_begins_with_an_underscore(room: Room) -> None:
-    """A command is named as it is typed."""
+    """A command is named as it is typed; DAG files name what stands in `tidemark.airflow`."""
     inside = {one for one in modules_of(room.name) if one.partition(".")[0] not in ENTRIES}
-    if room.name != "cli":
+    if room.name not in ("cli", "airflow"):
         assert {one for one in inside if not one.startswith("_")} == room.doors_named - ENTRIES
 
 

@@ -1,6 +1,6 @@
 """Airflow: the operators, a sensor, the task group and the DAG factories.
 
-Doors: none; DAG files import what stands in `__all__`.
+Doors: compat; DAG files import what stands in `__all__`.
 
 Nothing of it runs in the scheduler, and parsing a DAG file imports no client and no Spark.
 """

@@ -76,19 +76,19 @@ class ApprovedReset(PipelineOperator):
         """
         region = Pipeline.load(self.pipeline).region
         with as_airflow_failure():
-            answer = Answer.of(context, region)
-        return reset_by_hand(self.pipeline, context, answer.approved, by=answer.by)
+            approval = Approval.of(context, region)
+        return reset_by_hand(self.pipeline, context, approval.approved, by=approval.by)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Approval:
     """What a person approved, and who it was."""
 
     approved: Approved
     by: str
 
     @classmethod
-    def of(cls, context: Context, region: str) -> "Answer":
+    def of(cls, context: Context, region: str) -> "Approval":
         """What both tasks before have told; a task that was only marked has told nothing.
 
         Raises:
