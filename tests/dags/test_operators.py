@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,12 @@ def test_an_operator_takes_what_airflows_do_and_is_tried_again_by_itself() -> No
     own = "tidemark_warehouse/public.flights"
     assert [one.name for one in closed.outlets] == [own, f"{own}/address", "mine"]
     assert OpenOperator(task_id="alone", pipeline=FLIGHTS).retries == 2
+
+
+def test_a_retry_of_a_drain_starts_a_driver_of_its_own() -> None:
+    """The ledger knows what the first one did. Airflow below 3.3 would warn of the argument."""
+    from tidemark.airflow import DrainOperator
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert DrainOperator(task_id="drain", pipeline=FLIGHTS).durable is False

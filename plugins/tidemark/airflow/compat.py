@@ -36,6 +36,7 @@ else:
 
 __all__ = [
     "BACKOFF",
+    "NOT_RESUMED",
     "NO_BACKFILL",
     "AirflowException",
     "AirflowFailException",
@@ -49,6 +50,9 @@ __all__ = [
 
 BACKOFF = 2.0 if VERSION >= (3, 2) else True
 """Each retry waits twice as long as the one before; 3.1 knows no other factor, and no number."""
+
+NOT_RESUMED: dict[str, Any] = {"durable": False} if VERSION >= (3, 3) else {}
+"""A retry of a Spark task starts a driver of its own; before 3.3 there is no other way."""
 
 NO_BACKFILL: dict[str, Any] = {}
 """A DAG's arguments by which Airflow starts no backfill of it: its runs start at once, and a run

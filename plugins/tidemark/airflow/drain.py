@@ -24,7 +24,7 @@ from airflow.sdk import Connection, Context
 from tidemark.airflow._lineage import Lineaged, is_wanted, seen
 from tidemark.airflow._wiring import RunTask
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
-from tidemark.airflow.compat import AirflowException, AirflowFailException
+from tidemark.airflow.compat import NOT_RESUMED, AirflowException, AirflowFailException
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.step import RegionLink
@@ -95,7 +95,7 @@ class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[mis
             conf=QUIET | (conf or {}),
             conn_id=settings.spark.connection,
             name=f"tidemark-{settings.region}",
-            durable=False,
+            **NOT_RESUMED,
             **kwargs,
         )
         self.pipeline = str(pipeline)
