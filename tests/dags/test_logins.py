@@ -42,6 +42,7 @@ from tidemark.page.seen import SeenRegion
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
 from tidemark.tokens.callbacks import LISTED
+from tidemark.tokens.errors import CallbackNotListed
 from tidemark_local.postgres import ADMIN
 from tidemark_local.stack import LocalStack
 
@@ -338,6 +339,21 @@ def test_a_task_with_a_callback_that_airflow_does_not_list_is_not_retried(
     ti = SimpleNamespace(dag_id="d", run_id="r", task_id="drain", map_index=0, try_number=1)
     with pytest.raises(AirflowFailException, match=r"INVALID_SETTINGS.*token_callbacks"):
         operator.execute({"ti": ti})
+
+
+def test_neither_triggerer_nor_api_server_calls_what_airflow_does_not_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G220."""
+    from tidemark.airflow import _shared
+    from tidemark.page import asking
+
+    monkeypatch.setenv(*kafka_connection("127.0.0.1:1", **OAUTH).to_env())
+    monkeypatch.setenv(LISTED, PATHS[0])  # of drivers and the command line
+    with pytest.raises(CallbackNotListed):
+        asyncio.run(_shared.resolved(KAFKA))
+    with pytest.raises(CallbackNotListed):
+        asking.connection(KAFKA)
 
 
 def test_a_client_whose_callback_fails_is_out_with_its_last_token_and_in_with_the_next(

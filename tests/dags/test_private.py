@@ -21,7 +21,8 @@ KEPT: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text())
 PUBLIC = (
     "airflow.sdk", "airflow.exceptions", "airflow.plugins_manager", "airflow.timetables",
     "airflow.triggers.base",
-    "airflow.providers.common.sql.operators.sql", "airflow.providers.standard.operators.hitl", "airflow.providers.openlineage.extractors",
+    "airflow.providers.common.sql.operators.sql", "airflow.providers.openlineage.extractors",
+    "airflow.providers.standard.operators.hitl",
 )  # fmt: skip
 """What Airflow's page on its public interface names, and classes of providers used as they are."""
 
