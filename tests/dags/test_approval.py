@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,13 +34,12 @@ def region(
     return world
 
 
+@pytest.mark.long
 def test_airflow_asks_and_does_what_was_approved_or_nothing(
-    region: World, environment: dict[str, str], pytestconfig: pytest.Config
+    region: World, environment: dict[str, str]
 ) -> None:
     """B11, G219: by Airflow's own API; the last answer alone removes the rows."""
-    hows = ["marked", "moved", "approved"]
-    if pytestconfig.getoption("--tier") != "test":
-        hows = ["dry", "rejected", *hows]
+    hows = ["dry", "rejected", "marked", "moved", "approved"]
     own = dict(one.to_env() for one in region.connections.values())
     own["AIRFLOW__API_AUTH__JWT_SECRET"] = "x" * 64
     file = str(Path(FILE).resolve())
@@ -77,6 +77,36 @@ def test_a_reset_from_elsewhere_than_was_approved_is_refused(
     with pytest.raises(ApprovalOutdated):
         region.reset(to=to, approved=approved)
     assert region.sql("SELECT epoch, head_seq FROM tidemark.regions") == [(1, 1)]
+    assert len(region.rows()) == 3
+
+
+APPROVED = {"chosen_options": ["Approve"], "responded_by_user": {"id": "1", "name": "oncall"}}
+REPORT = {"epoch": 1, "head_seq": 1, "to_seq": 0}
+
+
+@pytest.mark.parametrize(
+    ("report", "answer"),
+    [
+        (REPORT, None),
+        (REPORT, APPROVED | {"chosen_options": ["Reject"]}),
+        (REPORT, {"chosen_options": ["Approve"]}),
+        (None, APPROVED),
+        (REPORT | {"to_seq": None}, APPROVED),
+    ],
+    ids=["marked", "rejected", "by nobody", "of nothing", "to nowhere"],
+)
+def test_what_is_no_approval_resets_nothing(
+    region: World, report: dict[str, Any] | None, answer: dict[str, Any] | None
+) -> None:
+    """B11, G219: whatever the tasks before have told."""
+    from tidemark.airflow._approval import ApprovedReset
+    from tidemark.airflow.compat import AirflowFailException
+
+    told = {"look": report, "approve": answer}
+    ti = SimpleNamespace(xcom_pull=lambda task_ids: told[task_ids])
+    reset = ApprovedReset(task_id="reset", pipeline=FILE)
+    with pytest.raises(AirflowFailException):
+        reset.execute({"ti": ti, "params": {"apply": True, "to": "initial", "why": ""}})
     assert len(region.rows()) == 3
 
 

@@ -72,6 +72,7 @@ def test_all_examples_are_dags_without_a_fault(copied: Copied) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_group_gives_its_result_to_a_task(copied: Copied, environment: dict[str, str]) -> None:
     """B24."""

@@ -58,6 +58,7 @@ def trigger(region: World, **wanted: Any) -> "RegionTrigger":
     )
 
 
+@pytest.mark.long
 def test_airflow_lets_each_sensor_end_as_the_ledger_says(
     region: World, environment: dict[str, str]
 ) -> None:

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from airflow.sdk import Connection as AirflowConnection
-from airflow.sdk.configuration import conf
 
+from tidemark.airflow.compat import conf
 from tidemark.airflow.errors import ConnectionNotGiven
 from tidemark.errors import TidemarkError
 from tidemark.settings.connections import Connection

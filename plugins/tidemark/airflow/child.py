@@ -4,8 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from airflow.sdk.configuration import conf
-
+from tidemark.airflow.compat import conf
 from tidemark.airflow.credentials import resolve, resolved
 from tidemark.environment import is_airflows
 from tidemark.settings.pipeline import Pipeline

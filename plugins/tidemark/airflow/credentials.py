@@ -1,8 +1,8 @@
 """Credentials: a pipeline's connections, from whichever secrets backend Airflow uses."""
 
 from airflow.sdk import Connection as AirflowConnection
-from airflow.sdk.configuration import conf
 
+from tidemark.airflow.compat import conf
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
