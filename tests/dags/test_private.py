@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from tests.dags.conftest import PROJECT
 
-from tidemark.airflow.compat import VERSION
-
 PACKAGE = PROJECT / "plugins" / "tidemark"
 FILE = PACKAGE / "airflow" / "private.toml"
 KEPT: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text())
@@ -102,6 +100,8 @@ def test_a_private_interface_is_what_it_was(name: str) -> None:
 
 
 def is_of_this_version(entry: dict[str, Any]) -> bool:
+    from tidemark.airflow.compat import VERSION
+
     since, until = (
         tuple(map(int, entry.get(name, usual).split(".")))
         for name, usual in (("since", "3.1"), ("until", "4.0"))
