@@ -138,17 +138,23 @@ def extra(package: str) -> str:
 
 
 def test_the_airflow_that_is_promised_is_tested() -> None:
-    """G137: the newest with each change, the oldest each night."""
+    """G137: the newest with each change, one of each minor each night."""
     newest = pinned("apache-airflow")
-    [oldest] = re.findall(r"make test-airflow AIRFLOW=([\d.]+)", NIGHTLY)
-    after = f"3.{int(newest.split('.')[1]) + 1}"
-    assert extra("apache-airflow") == f">={oldest},<{after}"
+    [matrix] = re.findall(r"^ +airflow: (\[.*\])$", NIGHTLY, re.MULTILINE)
+    *known, beyond = json.loads(matrix)
+    first, last = (int(one.split(".")[1]) for one in (known[0], newest))
+    assert [one.split(".")[:2] for one in known] == [["3", f"{n}"] for n in range(first, last + 1)]
+    assert beyond == "newest"
+    assert extra("apache-airflow") == f">=3.{first},<3.{last + 1}"
+    tried, meant = f"{', '.join(known[:-1])} and {known[-1]}", f"3.{first} to 3.{last}"
     assert told("Airflow") == (
-        f"{newest}; each night {oldest}", f"{oldest} and newer, below {after}"
-    )  # fmt: skip
+        f"{newest}; {tried} for what leans on it, each night",
+        f"[{meant}](docs/installing.md#versions-of-airflow)",
+    )
     text = (ROOT / "docs/installing.md").read_text()
-    assert f"Airflow {oldest} or newer, below {after}" in text
-    assert f"AIRFLOW := {oldest}\n" in (ROOT / "Makefile").read_text()
+    assert f"[Airflow {meant}](#versions-of-airflow)" in text
+    assert f"on {tried} too" in text
+    assert f"AIRFLOW := {known[-1]}\n" in (ROOT / "Makefile").read_text()
 
 
 def test_the_spark_that_is_promised_is_tested() -> None:

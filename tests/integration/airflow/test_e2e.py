@@ -196,7 +196,12 @@ def test_the_form_bounds_the_batches(world: World, green: str) -> None:
 
 def test_the_asset_event_says_how_far_the_target_is(world: World, green: str) -> None:
     events = world.api.get("assets/events", source_dag_id="flights", source_run_id=green)
-    (event,) = events["asset_events"]
+    told = {one["uri"]: one for one in events["asset_events"]}
+    event = told.pop("tidemark://tidemark_warehouse/public/flights")
+    [(address, same)] = told.items()
+    assert address.startswith("postgres://")
+    assert address.endswith("/public/flights")
+    assert same["extra"] == event["extra"]
     offsets = {f"flights[{partition}]": end for partition, end in world.ledger().items()}
     assert event["extra"]["kind"] == "published"
     assert event["extra"]["rows"] >= RECORDS
