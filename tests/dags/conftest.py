@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
     from tests.support.airflows import DagBag
+    from tests.support.world import World
 
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-airflow-"))
@@ -88,6 +89,26 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> str:
     for name, shape in shapes.items():
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(shape))
     return PASSWORD
+
+
+@pytest.fixture
+def region(
+    kafka: str,
+    warehouse: dict[str, Any],
+    topic: Callable[..., str],
+    group: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> "World":
+    """Three records in one checkpoint; its file and its connections are where Airflow looks."""
+    from tests.support.commands import settle_in
+    from tests.support.world import World
+
+    world = World(kafka, warehouse, topic(partitions=2), group)
+    world.produce(3)
+    world.run("first")
+    settle_in(world, tmp_path, monkeypatch)
+    return world
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,11 @@
 """A reset that another person approves: what is done is what was approved, or nothing is."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.dags.test_wiring import run_by_airflow
-from tests.support.commands import settle_in
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings
@@ -15,23 +13,6 @@ from tidemark.protocol.errors import ApprovalOutdated
 from tidemark.protocol.reset import Approved
 
 FILE = "dags/pipeline.yaml"
-
-
-@pytest.fixture
-def region(
-    kafka: str,
-    warehouse: dict[str, Any],
-    topic: Callable[..., str],
-    group: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> World:
-    """Three rows in one checkpoint; its file and its connections are where Airflow looks."""
-    world = World(kafka, warehouse, topic(partitions=2), group)
-    world.produce(3)
-    world.run("first")
-    settle_in(world, tmp_path, monkeypatch)
-    return world
 
 
 @pytest.mark.long

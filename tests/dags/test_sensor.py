@@ -1,7 +1,6 @@
 """A sensor waits for a region's checkpoint, or until it is complete at a time."""
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.dags.test_wiring import run_by_airflow
-from tests.support.commands import settle_in
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings
@@ -18,23 +16,6 @@ if TYPE_CHECKING:
     from tidemark.airflow.sensor import RegionSensor, RegionTrigger
 
 FILE = "dags/pipeline.yaml"
-
-
-@pytest.fixture
-def region(
-    kafka: str,
-    warehouse: dict[str, Any],
-    topic: Callable[..., str],
-    group: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> World:
-    """Three records in one checkpoint; its file and its connections are where Airflow looks."""
-    world = World(kafka, warehouse, topic(partitions=2), group)
-    world.produce(3)
-    world.run("first")
-    settle_in(world, tmp_path, monkeypatch)
-    return world
 
 
 def complete_at(region: World) -> datetime:
