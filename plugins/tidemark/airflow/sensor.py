@@ -124,8 +124,6 @@ class RegionSensor(BaseSensorOperator):  # type: ignore[misc]
 
         pipeline = Pipeline.load(self.pipeline).for_readers
         with ledger_of(resolved(pipeline.warehouse)) as ledger:
-            if not ledger.queries.ledger_is_there():
-                return None
             return ledger.queries.completeness([pipeline.region]).get(pipeline.region)
 
 

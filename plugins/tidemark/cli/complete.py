@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +25,6 @@ from tidemark.views.completeness import Wanted
 
 if TYPE_CHECKING:
     from tidemark.ledger.queries import Completeness, LedgerQueries
-    from tidemark.settings.pipeline import Pipeline
 
 LOOK_SECONDS = 2.0
 """Between two looks at the ledger."""
@@ -65,10 +62,18 @@ def complete(
     """
     pipeline = find_pipeline(region, pipelines).for_readers
     moment = time_of("--at", at)
-    with _asked(pipeline) as asked:
-        wanted = Wanted(complete_at=asked.now() if wait and moment is None else moment)
-        found = _awaited(asked, wanted) if wait else asked.now_known()
-        now = asked.now()
+    with (
+        spinning("reading the ledger"),
+        ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger,
+    ):
+        queries, name = ledger.queries, pipeline.region
+        if wait:
+            wanted = Wanted(complete_at=moment or queries.now())
+            found = _awaited(queries, name, wanted)
+        else:
+            wanted = Wanted(complete_at=moment)
+            found = queries.completeness([name]).get(name)
+        now = queries.now()
     if found is None or found.complete_at is None or not wanted.is_reached(found):
         raise RegionNotComplete(
             region=pipeline.region,
@@ -78,38 +83,12 @@ def complete(
     if output is ResultFormat.json:
         print_json(plain(found) | {"age_s": int((now - found.complete_at).total_seconds())})
         return
-    for name, value in _facts(found, found.complete_at, now):
-        print_line(f"{name:14}{value}")
+    for label, value in _facts(found, found.complete_at, now):
+        print_line(f"{label:14}{value}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The ledger, asked for one region."""
-
-    region: str
-    queries: "LedgerQueries"
-
-    def now(self) -> datetime:
-        return self.queries.now()
-
-    def now_known(self) -> "Completeness | None":
-        """None where there is no ledger yet, or it does not know the region."""
-        if not self.queries.ledger_is_there():
-            return None
-        return self.queries.completeness([self.region]).get(self.region)
-
-
-@contextmanager
-def _asked(pipeline: "Pipeline") -> Iterator[_Asked]:
-    with (
-        spinning("reading the ledger"),
-        ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger,
-    ):
-        yield _Asked(pipeline.region, ledger.queries)
-
-
-def _awaited(asked: _Asked, wanted: Wanted) -> "Completeness | None":
-    while not wanted.is_reached(found := asked.now_known()):
+def _awaited(queries: "LedgerQueries", region: str, wanted: Wanted) -> "Completeness | None":
+    while not wanted.is_reached(found := queries.completeness([region]).get(region)):
         time.sleep(LOOK_SECONDS)
     return found
 

@@ -171,7 +171,9 @@ class LedgerQueries(Lookup):
         return [KnownRegion(*row) for row in self._rows("regions")]
 
     def completeness(self, regions: Sequence[str]) -> dict[str, Completeness]:
-        """Of each of these regions that the ledger knows."""
+        """Of each of these regions that the ledger knows; of none where there is no ledger yet."""
+        if not self.ledger_is_there():
+            return {}
         rows = self._rows("completeness", regions=list(regions))
         return {one[0]: Completeness(*one) for one in rows}
 
