@@ -38,6 +38,12 @@ PASSWORD = "correct horse"
 HERE = "http://127.0.0.1"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _airflow() -> None:
+    """Its first import takes all handlers off the root logger: `caplog` would hear nothing."""
+    import airflow  # noqa: F401
+
+
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
     """For a process that runs Airflow: a home of its own and the project on its path."""

@@ -103,15 +103,16 @@ def test_a_trigger_asks_again_what_it_could_not_ask(
 
     async def waited() -> dict[str, Any]:
         waiting = asyncio.create_task(first_event(trigger(region, seq=1)))
-        while not caplog.records:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while not caplog.records:
+                await asyncio.sleep(0.05)
         region.sql("ALTER VIEW tidemark.hidden RENAME TO completeness")
         return await waiting
 
     region.sql("ALTER VIEW tidemark.completeness RENAME TO hidden")
     assert asyncio.run(waited()) == {"region": region.region}
     [said] = [one for one in caplog.records if one.name == "tidemark.airflow.sensor"]
-    assert region.region in said.message
+    assert region.region in said.getMessage()
 
 
 def test_a_region_that_never_opened_is_waited_for(region: World) -> None:
