@@ -32,7 +32,8 @@ WHERE region = %(region)s AND epoch = %(epoch)s AND state IN ('open', 'failed', 
 
 -- name: confirm_announced
 -- What a run's close was about to tell is told. Under another epoch it may be rewound, or others may have told more.
-UPDATE tidemark.regions r SET announced_seq = n.announced_seq, announced_is_rewound = false
+UPDATE tidemark.regions r SET announced_seq = n.announced_seq, announced_is_rewound = false,
+    periods_until = coalesce(n.periods_until, r.periods_until)
 FROM tidemark.runs n
 WHERE r.region = %(region)s AND n.region = r.region AND n.epoch = r.epoch
   AND n.run_id = %(run_id)s AND n.announced_seq IS NOT NULL

@@ -9,8 +9,10 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -42,6 +44,7 @@ from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.periods import Calendar, Every, Period
 from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import mirror
@@ -70,6 +73,7 @@ REWIND_POINTS = [
     *("rewind.removed", "rewind.commit.before", "rewind.commit.lost", "rewind.commit.sent"),
 ]
 MIRROR_POINTS = ["mirror.before", "mirror.fenced", "mirror.read", "mirror.after"]
+HOURS = Calendar(Every.hour, ZoneInfo("UTC"), lateness=timedelta(minutes=20))
 LOOKED_UP = {"publish.commit.lost", "publish.commit.sent"}
 
 
@@ -113,6 +117,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost: set[int] = set()
         self.emptied: list[tuple[Batch, Contribution]] = []
         self.offsets: Offsets = {}
+        self.first: datetime | None = None
+        self.sent: set[str] = set()
+        self.known: dict[str, Period] = {}
 
     # --- the world ---
 
@@ -167,6 +174,13 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert self.desk.offsets() == expected == self.desk.group.offsets
             except (FailpointHit, Unreachable):
                 assert self.desk.offsets() in (expected, self.offsets)
+        if self._is_rewound():
+            whole = self.desk.complete_at
+            self.known = {
+                key: one
+                for key, one in self.known.items()
+                if whole and one.end + HOURS.lateness <= whole
+            }
 
     @rule(retain=st.integers(1, 4))
     def prune(self, retain: int) -> None:
@@ -307,6 +321,29 @@ class LedgerMachine(RuleBasedStateMachine):
         except RunNotDone:
             assert not done
 
+    @precondition(lambda self: self._runs_in_ledger())
+    @rule(data=st.data(), dies=st.booleans())
+    def tell(self, data: st.DataObject, dies: bool) -> None:
+        """A close tells of what is complete and nobody knows; if it dies, the next one does."""
+        run_id, epoch = data.draw(st.sampled_from(self._runs_in_ledger()))
+        if epoch != self._epoch_now():
+            with pytest.raises(Fenced):
+                self.desk.tell(epoch, HOURS)
+            return
+        whole, news = self.desk.complete_at, self.desk.tell(epoch, HOURS)
+        told = list(news.periods) if news else []
+        complete = [*HOURS.complete(self.first, whole)] if whole else []
+        assert told == [one for one in complete if one.key not in self.known]
+        if not news:
+            return
+        keys = {one.key for one in told}
+        assert set(news.again) == keys & self.sent
+        self.first = self.first or told[0].start
+        self.sent |= keys
+        if not dies:
+            self.desk.confirm(run_id)
+            self.known |= {one.key: one for one in told}
+
     # --- what must hold ---
 
     @invariant()
@@ -411,7 +448,13 @@ class LedgerMachine(RuleBasedStateMachine):
             found[TopicPartition(topic, partition)] = end
         return found
 
+    def _is_rewound(self) -> bool:
+        """Whether the newest epoch is that of a rewind that took place."""
+        done = "SELECT FROM tidemark.resets WHERE state = 'finished' AND kind = 'rewind'"
+        return bool(self.desk.sql(f"{done} AND {self.desk.here} AND epoch = {self._epoch_now()}"))
+
     def _open(self, max_records: int, in_flight: int, meanwhile: int = 0) -> None:
+        self.desk.ahead += timedelta(minutes=25)
         run_id, before = f"run {len(self.runs)} {self._epoch_now()}", self._epoch_now()
         self.in_flight[before + 1] = in_flight  # also if it crashes after its COMMIT
         bounds = Bounds(max_records, in_flight=in_flight)

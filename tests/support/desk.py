@@ -14,10 +14,12 @@ from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
 
 from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.periods import PeriodNews, announce
 from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, DeadLetter, SpanRead
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.periods import Calendar
 from tidemark.model.plan import Bounds
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import open_session
@@ -78,6 +80,8 @@ class Desk:
         self.deletions: dict[str, int | None] | None = None
         self.asked: dict[datetime, Offsets] = {}
         """When each open was about to ask for the ends, and where the logs ended then."""
+        self.ahead = timedelta(0)
+        """So far ahead is the clock that an open looks at."""
         self.target = Target("public", f"t_{self.region}")
         self.schema = schema
         self.columns = columns_of(schema)
@@ -129,7 +133,7 @@ class Desk:
         meanwhile: Callable[[], None] = lambda: None,
     ) -> Settled:
         """A run is open; `meanwhile` comes between the look at the clock and the ends."""
-        epoch, asked_at = self.epoch, self.ledger.queries.now()
+        epoch, asked_at = self.epoch, self.ledger.queries.now() + self.ahead
         self.asked[asked_at] = dict(self.ends)
         meanwhile()
         request = OpenRequest(
@@ -188,6 +192,18 @@ class Desk:
     def close(self, run_id: str = "run") -> Closed:
         """The run is closed."""
         return close(self.ledger, self.group, self.region, run_id)
+
+    def tell(self, epoch: int, calendar: Calendar) -> PeriodNews | None:
+        """A close of the epoch is about to tell of periods."""
+        with self.ledger.deciding(self.region, epoch, "announce") as tx:
+            return announce(tx.cursor, self.region, epoch, calendar)
+
+    def confirm(self, run_id: str) -> None:
+        """It has told them; and of the head too, as always."""
+        state = self.ledger.region_state(self.region)
+        assert state is not None
+        self.ledger.announce(self.region, run_id, state.head_seq)
+        assert self.ledger.confirm_announced(self.region, run_id)
 
     def join(self, epoch: int) -> int:
         """A member's number."""

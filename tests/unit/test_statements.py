@@ -55,7 +55,7 @@ def test_statements_write_what_their_roles_may() -> None:
 
 LOCKS = re.compile(r"\bFOR (NO KEY |KEY )?(UPDATE|SHARE)\b")
 WRITES_REGIONS = re.compile(r"\b(UPDATE|INSERT INTO) tidemark\.regions\b")
-UNDER_THE_LOCK = {"advance_head", "continue_region"}
+UNDER_THE_LOCK = {"advance_head", "continue_region", "rewind_periods"}
 """Of a region whose row their transaction has: they do not wait for it."""
 READS_WHAT_STAYS = {"confirm_announced", "write_sent"}
 """The seq and the uuid of a published batch; the seq that the run's own close has announced, for a

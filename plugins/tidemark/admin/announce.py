@@ -7,7 +7,11 @@ with its own.
 
 from dataclasses import dataclass
 
+from tidemark.errors import Fenced
+from tidemark.ledger import periods
+from tidemark.ledger.periods import PeriodNews
 from tidemark.ledger.queries import PublishedCounts
+from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.close import Closed
 from tidemark.runs.region import region_of
 from tidemark.settings.endpoints import Connections
@@ -41,6 +45,27 @@ def announce(pipeline: Pipeline, connections: Connections, *, run_id: str, seq: 
         region.ledger.announce(region.name, run_id, seq)
 
 
+def announce_periods(
+    pipeline: Pipeline, connections: Connections, *, run_id: str
+) -> PeriodNews | None:
+    """What the run's close tells of periods; the ledger knows it before. None if nothing is new.
+
+    Also None where another epoch holds the region by now: its close tells it.
+    """
+    if pipeline.complete is None:
+        return None
+    calendar = pipeline.complete.calendar()
+    with region_of(pipeline, connections) as region:
+        run = region.ledger.run_of(region.name, run_id)
+        if run is None:
+            return None
+        try:
+            with region.ledger.deciding(region.name, run.epoch, "announce") as tx:
+                return periods.announce(tx.cursor, region.name, run.epoch, calendar)
+        except Fenced:
+            return None
+
+
 def confirm(pipeline: Pipeline, connections: Connections, *, run_id: str) -> bool:
     """What the run's close was about to tell is told; False where it will be told again.
 
@@ -54,3 +79,12 @@ def told_of_rewind(pipeline: Pipeline, connections: Connections, *, epoch: int) 
     """The ledger knows that readers are being told of the rewind that took this epoch."""
     with region_of(pipeline, connections) as region:
         region.ledger.told_of_rewind(region.name, epoch)
+
+
+def periods_taken_back(pipeline: Pipeline, connections: Connections) -> list[str]:
+    """The keys of periods that readers know of, and that a rewind took back."""
+    if pipeline.complete is None:
+        return []
+    calendar = pipeline.complete.calendar()
+    with region_of(pipeline, connections) as region, autocommit(region.ledger.engine) as cursor:
+        return periods.rewound(cursor, region.name, calendar)

@@ -410,6 +410,7 @@ class Deciding(Planning, Publishing, Replaying):
         self._run("forget_pruned_rows", seq=to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
             raise CheckpointNotRestored(region=self.region, seq=to_seq)
+        self._run("rewind_periods")
         return dead_letters, replays
 
     def finish_reset(self, removed: Removal) -> None:

@@ -35,6 +35,7 @@ from tidemark.settings.sections import (
     CONNECTION,
     TRANSFORM,
     BatchSettings,
+    CompleteSettings,
     Logins,
     NamedTransform,
     Positive,
@@ -80,6 +81,8 @@ class Pipeline(Strict):
     """Bounds of a batch and of a run."""
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     """How many records of a batch may become dead letters, and where they are sent."""
+    complete: CompleteSettings | None = None
+    """Periods that readers are told of, each when it is complete; none: they are not told."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Function module:function of DataFrames or of Arrow; none: the columns stay as they are."""
     transform_kind: TransformKind | None = None

@@ -1,17 +1,21 @@
 """What all sections of a pipeline file have in common, and the small ones.
 
-`batch`, `executors`, `readers`, `spark`, `transform`, and the project whose code they name.
+`batch`, `complete`, `executors`, `readers`, `spark`, `transform`, and the project whose code they
+name.
 """
 
 import os
 import stat
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from tidemark.model.periods import Calendar, Every
 from tidemark.model.plan import MAX_BIGINT, MOST_IN_FLIGHT, Bounds
 
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
@@ -27,6 +31,9 @@ class Strict(BaseModel):
     """A section of the file: unknown keys are refused, nothing changes once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+MOST_LATENESS = 31 * 86_400
 
 
 class BatchSettings(Strict):
@@ -52,6 +59,32 @@ class BatchSettings(Strict):
     def bounds(self) -> Bounds:
         """Make the core's Bounds of these settings, which have the same names."""
         return Bounds(**self.model_dump())
+
+
+class CompleteSettings(Strict):
+    """Periods that readers are told of, each when it is complete."""
+
+    every: Every
+    """hour or day."""
+    zone: str = "UTC"
+    """Whose hours and days, as Europe/Berlin: a name of the IANA time zone database."""
+    lateness_seconds: Annotated[int, Field(ge=0, le=MOST_LATENESS)] = 900
+    """Seconds after the end of a period that the region must be complete at. Its records must be in
+    Kafka by then: nobody can prove that, so you state it here."""
+
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, zone: str) -> str:
+        try:
+            return ZoneInfo(zone).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            wanted = "must be a name of the IANA time zone database, such as Europe/Berlin or UTC"
+            raise ValueError(wanted) from None
+
+    def calendar(self) -> Calendar:
+        """The core's Calendar of these settings."""
+        lateness = timedelta(seconds=self.lateness_seconds)
+        return Calendar(self.every, ZoneInfo(self.zone), lateness)
 
 
 ConnectionId = Annotated[str, Field(pattern=CONNECTION)]
