@@ -192,23 +192,26 @@ def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
     assert alias.name == "tidemark_warehouse/public.flights/address"
 
 
-def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
+def test_each_of_several_targets_is_an_asset(bag: "DagBag", tmp_path: Path) -> None:
     """B8: another DAG may be scheduled on one of them."""
     from tests.support.two_tables import SETTINGS
 
+    from tidemark.airflow import target_asset
+    from tidemark.airflow.assets import target_assets
     from tidemark.airflow.errors import AssetOfNoTarget
     from tidemark.airflow.forms import pipeline_doc
-    from tidemark.airflow.tasks import target_asset, target_assets
     from tidemark.settings.pipeline import Pipeline
 
-    file = {"region": "r", "kafka": {"connection": "k", "topics": ["t"]}, **SETTINGS}
-    pipeline = Pipeline.model_validate(file)
+    file = tmp_path / "r.yaml"
+    said = {"region": "r", "kafka": {"connection": "k", "topics": ["t"]}, **SETTINGS}
+    file.write_text(json.dumps(said))
+    pipeline = Pipeline.load(file)
     assets = target_assets(pipeline)
     assert [one.name for one in assets] == [f"tidemark_warehouse/public.{name}"
                                             for name in ("newest", "numbers")]  # fmt: skip
-    assert target_asset(pipeline, "numbers") == assets[1]
+    assert target_asset(file, "numbers") == assets[1]
     with pytest.raises(AssetOfNoTarget) as unnamed:
-        target_asset(pipeline)
+        target_asset(file)
     assert unnamed.value.targets == ("newest", "numbers")
     assert "`public.newest` (upsert), `public.numbers` (append)" in pipeline_doc(pipeline)
 

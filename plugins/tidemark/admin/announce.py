@@ -5,15 +5,16 @@ So it is told at least once: a close that dies in between is tried again, or the
 with its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, Unreachable
+from tidemark.kafka.retention import timestamp_type
 from tidemark.ledger import periods
 from tidemark.ledger.periods import PeriodNews
 from tidemark.ledger.queries import PublishedCounts
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.close import Closed
-from tidemark.runs.region import region_of
+from tidemark.runs.region import Region, region_of
 from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
 
@@ -61,9 +62,18 @@ def announce_periods(
             return None
         try:
             with region.ledger.deciding(region.name, run.epoch, "announce") as tx:
-                return periods.announce(tx.cursor, region.name, run.epoch, calendar)
+                found = periods.announce(tx.cursor, region.name, run.epoch, calendar)
         except Fenced:
             return None
+        return found and replace(found, timestamps=_timestamps(region, run.epoch))
+
+
+def _timestamps(region: Region, epoch: int) -> str | None:
+    topics = {one.topic for one in region.ledger.target_offsets(region.name, epoch)}
+    try:
+        return timestamp_type(region.kafka, topics)
+    except Unreachable:
+        return None
 
 
 def confirm(pipeline: Pipeline, connections: Connections, *, run_id: str) -> bool:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidemark.airflow.assets import complete_asset, target_asset
     from tidemark.airflow.dag import on_data, pipeline_dag, pipeline_task_group
     from tidemark.airflow.forms import run_params
     from tidemark.airflow.manual import replay_dag, reset_dag
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         VerdictOperator,
     )
     from tidemark.airflow.sensor import RegionSensor
-    from tidemark.airflow.tasks import target_asset
 
 __all__ = [
     "CloseOperator",
@@ -29,6 +29,7 @@ __all__ = [
     "RegionSensor",
     "ResetOperator",
     "VerdictOperator",
+    "complete_asset",
     "on_data",
     "pipeline_dag",
     "pipeline_task_group",
@@ -45,13 +46,14 @@ _MODULES = {
     "RegionSensor": "sensor",
     "ResetOperator": "operators",
     "VerdictOperator": "operators",
+    "complete_asset": "assets",
     "on_data": "dag",
     "pipeline_dag": "dag",
     "pipeline_task_group": "dag",
     "replay_dag": "manual",
     "reset_dag": "manual",
     "run_params": "forms",
-    "target_asset": "tasks",
+    "target_asset": "assets",
 }
 
 

@@ -1,6 +1,6 @@
 """What differs between the supported versions of Airflow. Nothing else asks for a version."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,14 @@ if VERSION >= (3, 2):
     NO_BACKFILL["allowed_run_types"] = tuple(
         one.value for one in DagRunType if one is not DagRunType.BACKFILL
     )
+
+
+def add_partitions(event: Any, keys: Sequence[str]) -> bool:
+    """An asset's event becomes one for each key; False before 3.3, where a task can't do that."""
+    if VERSION < (3, 3):
+        return False
+    event.add_partitions(list(keys))
+    return True
 
 
 def dag_bag(folder: str | Path) -> Any:

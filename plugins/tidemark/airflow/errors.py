@@ -1,5 +1,7 @@
 """What a DAG file or its tasks can meet: names, and a Spark connection that can't be used."""
 
+from pathlib import Path
+
 from tidemark.errors import InvalidSettings, Refused
 
 
@@ -26,6 +28,16 @@ class TriggerRuleTaken(
 ):
     operator: str
     rule: str
+
+
+class AssetOfNoPeriods(
+    InvalidSettings,
+    text="region {region} tells of no periods: add `complete: {{every: hour}}`, or day, to {file}",
+):
+    """An asset of periods was asked for, and the pipeline file has none."""
+
+    region: str
+    file: Path
 
 
 class AssetOfNoTarget(InvalidSettings):

@@ -19,13 +19,14 @@ from airflow.sdk import DAG, Context
 
 from tidemark.admin.replay_report import ReplayReport
 from tidemark.airflow import results
+from tidemark.airflow.assets import outlets_of
 from tidemark.airflow.child import python, secrets
 from tidemark.airflow.compat import AirflowException
 from tidemark.airflow.errors import ApproversWithoutApproval
 from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.airflow.step import TOOLS, Params, PipelineOperator, dag_of, described
-from tidemark.airflow.tasks import outlets_of, reset_by_hand
+from tidemark.airflow.tasks import reset_by_hand
 from tidemark.environment import without_airflow
 from tidemark.errors import error_from_dict
 from tidemark.settings.described import Role

@@ -19,6 +19,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from tidemark.airflow._lineage import Lineaged, seen
 from tidemark.airflow._wiring import RunTask
+from tidemark.airflow.assets import outlets_of_close
 from tidemark.airflow.drain import DrainOperator
 from tidemark.airflow.results import Result, best_effort
 from tidemark.airflow.step import RUN_WAIT, PipelineOperator, described
@@ -26,7 +27,6 @@ from tidemark.airflow.tasks import (
     close_run,
     judge_run,
     open_run,
-    outlets_of,
     reset_failed_run,
 )
 from tidemark.settings.described import Role
@@ -70,7 +70,7 @@ class CloseOperator(Lineaged, RunTask, PipelineOperator):
     own_rule = TriggerRule.ALL_DONE
 
     def __init__(self, *, pipeline: str | Path, outlets: Any = (), **kwargs: Any) -> None:
-        own = outlets_of(Pipeline.load(pipeline))
+        own = outlets_of_close(Pipeline.load(pipeline))
         super().__init__(pipeline=pipeline, outlets=[*own, *outlets], **kwargs)
 
     def execute(self, context: Context) -> Result:

@@ -18,6 +18,7 @@ from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
     from tidemark.admin.reset import ResetReport
+    from tidemark.ledger.periods import PeriodNews
     from tidemark.protocol.close import Closed
     from tidemark.runs.open import Opened
 
@@ -50,6 +51,13 @@ def close_lines(table_name: str, result: Result) -> Iterator[str]:
     yield f"  published   {_published(result)}"
     yield f"  checkpoint  {result['seq']}, in {table_name} and in Kafka's group offsets"
     yield from table(("partition", "next offset"), sorted(result["offsets"].items()))
+
+
+def period_lines(news: "PeriodNews") -> Iterator[str]:
+    """Periods that are complete, for the log."""
+    again = f", {len(news.again)} of them told before" if news.again else ""
+    first, last = news.periods[0].key, news.periods[-1].key
+    yield f"  complete    {amount(len(news.periods), 'period')}, {first} to {last}{again}"
 
 
 def verdict_lines(table_name: str, result: Result) -> Iterator[str]:

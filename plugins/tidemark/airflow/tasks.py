@@ -1,7 +1,6 @@
 """What the tasks of a run do, open to verdict; only a running one imports clients.
 
-Each target's asset event says what the run published, to the DAGs that are scheduled on it. No
-event, and no result of a task, is ever read back: what was told stands in the ledger.
+No result of a task is ever read back: what was done stands in the ledger.
 """
 
 import logging
@@ -10,21 +9,29 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, AssetAlias, Context, timezone
+from airflow.sdk import Context, timezone
 
 from tidemark.airflow import results
 from tidemark.airflow._wiring import tasks_of_run
+from tidemark.airflow.assets import (
+    complete_assets,
+    complete_event,
+    published_event,
+    rewound_event,
+    send,
+    send_nothing,
+    send_of_targets,
+)
 from tidemark.airflow.compat import (
     AirflowFailException,
     AirflowRescheduleException,
     AirflowSkipException,
 )
 from tidemark.airflow.credentials import resolve, resolved
-from tidemark.airflow.errors import AssetOfNoTarget, BackfillOfRegion
+from tidemark.airflow.errors import BackfillOfRegion
 from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.airflow.results import as_airflow_failure, best_effort
 from tidemark.errors import RunNotDone, Superseded, TidemarkError
-from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 from tidemark.model.plan import Bounds
 from tidemark.settings.described import ledger_run_id
@@ -32,7 +39,6 @@ from tidemark.settings.errors import NameChanged
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.admin.announce import News
     from tidemark.admin.reset import ResetReport
     from tidemark.ledger.actions import Order
     from tidemark.protocol.close import Closed
@@ -41,69 +47,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
-
-Extra = dict[str, Any]
-
-
-def send_event(
-    context: Context,
-    pipeline: Pipeline,
-    extra: Extra | None,
-    warehouse: "Connection | None" = None,
-) -> None:
-    """Send one event for each target if the task ends well; none without extra.
-
-    And the same by the table's usual address, which the warehouse's connection tells.
-    """
-    from tidemark.views.lineage import table_address
-
-    task, assets = context["ti"].task, target_assets(pipeline)
-    # Airflow sends one for each outlet of a task, whether or not it was given an extra.
-    others = [one for one in task.outlets if one not in assets]
-    task.outlets = [*others, *(assets if extra else ())]
-    for asset in assets if extra else ():
-        context["outlet_events"][asset].extra = extra
-    for table in pipeline.tables.values() if extra else ():
-        if warehouse and (address := table_address(warehouse, table)):
-            alias = _address_alias(pipeline, table)
-            context["outlet_events"][alias].add(Asset(address), extra=extra)
-
-
-def published_event(closed: "Closed", news: "News") -> Extra:
-    """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
-    at, counted = closed.checkpoint, news.counted
-    return {
-        "kind": "published",
-        "region": at.region,
-        "epoch": at.epoch,
-        "after_seq": news.after_seq,
-        "seq": at.seq,
-        "batches": counted.batches,
-        "rows": counted.rows,
-        "dead_letters": counted.dead_letters,
-        "offsets": plain(at.offsets),
-    }
-
-
-def rewound_event(report: "ResetReport") -> Extra | None:
-    """Batches after `seq` are gone from the target; None where nothing was removed.
-
-    A task that is cleared tells the same again, while its reset stands.
-    """
-    back = report.removed
-    if back is None or not report.applied:
-        return None
-    return {
-        "kind": "rewound",
-        "region": report.region,
-        "epoch": report.epoch,
-        "from_seq": report.head_seq,
-        "seq": report.to_seq,
-        "batches_removed": back.batches,
-        "rows_removed": back.rows,
-        "dead_letters_removed": back.dead_letters,
-        "offsets": plain(report.offsets),
-    }
 
 
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
@@ -208,12 +151,17 @@ def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: st
     """
     from tidemark.admin import announce as operation
 
-    send_event(context, pipeline, None)
+    send_nothing(context, pipeline)
     with best_effort("the asset event"):
         connections = resolve(pipeline)
         if news := operation.news(pipeline, connections, closed):
             warehouse = connections[pipeline.warehouse]
-            send_event(context, pipeline, published_event(closed, news), warehouse)
+            send_of_targets(context, pipeline, published_event(closed, news), warehouse)
+        if periods := operation.announce_periods(pipeline, connections, run_id=run_id):
+            extra = complete_event(pipeline, closed, periods)
+            send(context, complete_assets(pipeline), extra, extra["periods"])
+            _tell(results.period_lines(periods))
+        if news or periods:
             operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
 
 
@@ -312,10 +260,10 @@ def reset_by_hand(
     order = Order(asked_by, form["why"] or "by hand") if form["apply"] else None
     connections = _resolved(pipeline)
     report = _reset_of_form(pipeline, connections, context, order, approved)
-    extra = rewound_event(report)
-    send_event(context, pipeline, extra, connections[pipeline.warehouse])
-    if extra:
-        with best_effort("what was told of the rewind"):
+    send_nothing(context, pipeline)
+    with best_effort("what was told of the rewind"):
+        if extra := rewound_event(report, announce.periods_taken_back(pipeline, connections)):
+            send_of_targets(context, pipeline, extra, connections[pipeline.warehouse])
             announce.told_of_rewind(pipeline, connections, epoch=report.epoch)
     _tell(results.reset_log(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
@@ -355,41 +303,6 @@ def _reset_of_form(
             request_id=_run_id(context),
             approved=approved,
         )
-
-
-def target_assets(pipeline: Pipeline) -> list[Asset]:
-    """The assets of all targets: each is told of what became visible in all of them at once."""
-    return [target_asset(pipeline, name) for name in pipeline.all_targets]
-
-
-def outlets_of(pipeline: Pipeline) -> list[Asset | AssetAlias]:
-    """The assets of all targets, and for each the alias that stands for its table's address."""
-    aliases = [_address_alias(pipeline, table) for table in pipeline.tables.values()]
-    return [*target_assets(pipeline), *aliases]
-
-
-def _address_alias(pipeline: Pipeline, table: str) -> AssetAlias:
-    """What becomes `postgres://host:port/database/schema/table` once a connection is known."""
-    return AssetAlias(f"{pipeline.warehouse}/{table}/address", group="tidemark")
-
-
-def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
-    """The target, by its name if there are several, as other DAGs may schedule on it.
-
-    Its address is the connection's id, not its host: a connection is known only to a running
-    task, and the postgres scheme refuses an address without host and database.
-
-    Raises:
-        InvalidSettings: there is no such target.
-    """
-    if target not in pipeline.tables:
-        raise AssetOfNoTarget(region=pipeline.region, targets=tuple(pipeline.tables))
-    connection, table = pipeline.warehouse, pipeline.tables[target]
-    return Asset(
-        name=f"{connection}/{table}",
-        uri=f"tidemark://{connection}/{table.replace('.', '/')}",
-        group="tidemark",
-    )
 
 
 def _missing(context: Context) -> list[str]:

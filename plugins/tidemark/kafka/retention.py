@@ -63,6 +63,21 @@ def record_limits(config: Mapping[str, str], topics: Iterable[str]) -> dict[str,
     return {name: int(one["max.message.bytes"]) for name, one in found.items() if one}
 
 
+def timestamp_type(config: Mapping[str, str], topics: Iterable[str]) -> str | None:
+    """Who writes the times of records: LogAppendTime if Kafka does in each topic, else CreateTime.
+
+    None where that may not be asked (DescribeConfigs).
+
+    Raises:
+        Unreachable: no broker answers.
+    """
+    kinds = {
+        settings.get("message.timestamp.type", "") if settings else ""
+        for settings in _settings(config, topics).values()
+    }
+    return min(kinds, default="") or None  # one topic of CreateTime is enough
+
+
 def _settings(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, dict[str, str] | None]:
     """Of each topic; None where they may not be asked."""
     admin = Admin(config)

@@ -24,6 +24,9 @@ class PeriodNews:
     transactions_were_open: bool
     accepted: Sequence[str]
     """What a person accepted as lost: it is in no target."""
+    timestamps: str | None = None
+    """CreateTime if producers write the times of records, LogAppendTime if Kafka does; None where
+    the ledger alone was asked, or Kafka does not tell."""
 
 
 def announce(cursor: Cursor, region: str, epoch: int, calendar: Calendar) -> PeriodNews | None:
