@@ -1,10 +1,21 @@
 """What readers of the target are told stands in the ledger; see tests/dags for the events."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+
 import pytest
 from tests.support.world import World
 
-from tidemark.admin.announce import announce, confirm, news, told_of_rewind
+from tidemark.admin.announce import (
+    announce,
+    announce_periods,
+    confirm,
+    news,
+    periods_taken_back,
+    told_of_rewind,
+)
 from tidemark.kafka.group import Group
+from tidemark.ledger.queries import LedgerQueries
 
 Told = tuple[int, int, int, int]
 
@@ -62,6 +73,62 @@ def test_a_rewind_that_nobody_told_of_is_told_without_a_new_batch(world: World) 
     assert told(world, "first") == (0, 0, 0, 0)
     told_of_rewind(world.pipeline, world.connections, epoch=report.epoch)
     assert told(world, "first") is None
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the clock that opens look at: minutes after ten."""
+
+    def set_clock(minutes: int) -> None:
+        now = datetime(2026, 10, 1, 10 + minutes // 60, minutes % 60, tzinfo=UTC)
+        monkeypatch.setattr(LedgerQueries, "now", lambda _: now)
+
+    return set_clock
+
+
+def hours(world: World, run_id: str) -> tuple[list[int], int] | None:
+    """The hours that a close tells of, and how many of them again."""
+    found = announce_periods(world.pipeline, world.connections, run_id=run_id)
+    return found and ([one.start.hour for one in found.periods], len(found.again))
+
+
+def test_a_close_tells_of_periods_and_a_rewind_takes_them_back(
+    world: World, at: Callable[[int], None]
+) -> None:
+    """B27: G225: not the close of a run whose epoch is over, nor without `complete`."""
+    world.produce(2)
+    at(130)
+    world.run("silent")
+    assert hours(world, "silent") is None
+    assert periods_taken_back(world.pipeline, world.connections) == []
+    world.settings["complete"] = {"every": "hour", "lateness_seconds": 600}
+    assert hours(world, "never opened") is None
+    assert hours(world, "silent") == ([11], 0)
+    assert (told(world, "silent"), confirmed(world, "silent")) == ((0, 1, 1, 2), True)
+    world.produce(1, start=2)
+    at(190)
+    world.run("next")
+    assert hours(world, "silent") is None
+    assert hours(world, "next") == ([12], 0)
+    world.reset(to=1)
+    assert periods_taken_back(world.pipeline, world.connections) == ["2026-10-01T12:00:00"]
+    assert hours(world, "next") is None
+    at(191)
+    world.run("again")
+    assert hours(world, "again") == ([12], 1)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_it_is_told_who_writes_the_times_of_records(
+    world: World, at: Callable[[int], None], topic: Callable[..., str], kind: str
+) -> None:
+    world.settings["complete"] = {"every": "day", "zone": "Europe/Berlin"}
+    world.topic = topic(**{"message.timestamp.type": kind})
+    at(0)
+    world.run("first")
+    found = announce_periods(world.pipeline, world.connections, run_id="first")
+    assert found
+    assert (found.timestamps, found.periods[0].key) == (kind, "2026-09-30T00:00:00")
 
 
 class TimedOut(BaseException):
