@@ -65,6 +65,7 @@ def told() -> set[str]:
         targets=(TargetStatus("", "public.flights", 0, 1),),
         members=(ShownMember(1, "m", "idle", ["flights[0]"], 5, 5, now, now, 0.0),),
         newest=Published(1, 1, 1, 1, 0, now, now, 1, 0),
+        complete_at=now,
         output=OutputStatus(Topics("out"), 1, 0, 0),
         starts=Starts(
             RefusedOpen("run", "REFUSED", "Case", "", now), Said(None, None, now, False, now)

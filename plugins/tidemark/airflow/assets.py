@@ -147,7 +147,7 @@ def rewound_event(report: "ResetReport", periods: Sequence[str] = ()) -> Extra |
         "rows_removed": back.rows,
         "dead_letters_removed": back.dead_letters,
         "offsets": plain(report.offsets),
-        "periods_taken_back": list(periods),
+        **({"periods_taken_back": list(periods)} if periods else {}),
     }
 
 

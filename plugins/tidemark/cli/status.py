@@ -22,6 +22,7 @@ from tidemark.cli.output import (
     ResultFormat,
     Verbose,
     cut,
+    in_utc,
     print_json,
     print_line,
     print_table,
@@ -179,6 +180,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     if one.oldest_seq is not None:
         yield "restorable", f"from checkpoint {one.oldest_seq}" if one.oldest_seq else "all"
     yield "unpublished", one.unpublished_seq
+    yield "complete at", in_utc(one.complete_at) if one.complete_at else None
     yield "newest batch", _of_batch(one.newest) if one.newest else None
     yield "resets", f"{one.consecutive_resets} in a row" if one.consecutive_resets else None
     yield "run", one.run_id

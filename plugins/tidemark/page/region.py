@@ -247,6 +247,7 @@ class RegionView:
     state: RegionState | None = None
     problem: TidemarkError | None = None
     starts: Starts = NO_STARTS
+    complete_at: datetime | None = None
     picture: str | None = None
     """SVG."""
     runs: list[Run] = field(default_factory=list)
@@ -294,6 +295,8 @@ def region_view(
             timeline = Timeline(ledger.engine)
             view = _newest(timeline, seen.name, state)
             view.starts = starts
+            found = ledger.queries.completeness([seen.name]).get(seen.name)
+            view.complete_at = found.complete_at if found else None
             if not is_live:
                 _add_past(view, timeline, ledger.queries, seen.name)
             if shows_records:

@@ -154,6 +154,10 @@ _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_epoch": ("One more at each open, reset, rewind or replay", lambda r: r.epoch),
     "tidemark_head_seq": ("Seq of the newest checkpoint", lambda r: r.head_seq),
     "tidemark_consecutive_resets": ("Resets since a publish", lambda r: r.consecutive_resets),
+    "tidemark_complete_timestamp_seconds": (
+        "Up to when all that a consumer could see is in the targets, or a dead letter",
+        lambda r: r.complete_at.timestamp() if r.complete_at else None,
+    ),
     "tidemark_dead_letters": (
         "Dead letters that are there, neither purged nor replayed",
         lambda r: r.dead_letters,

@@ -118,6 +118,8 @@ class RegionStatus:
     members: "tuple[ShownMember, ...]" = ()
     newest: "Published | None" = None
     """The newest checkpoint."""
+    complete_at: datetime | None = None
+    """Up to when all that a consumer could see is in the targets, or a dead letter."""
     output: "OutputStatus | None" = None
     """What was sent to the output topic; None without one, or if Kafka could not be asked."""
     run_state: str | None = None
@@ -187,6 +189,7 @@ def in_ledger(region: Region) -> RegionStatus:
         return RegionStatus(region.name, "never opened", remarks=others, starts=starts)
     run = ledger.newest_run(region.name)
     published = queries.checkpoints(region.name, last=1)
+    complete = queries.completeness([region.name]).get(region.name)
     return RegionStatus(
         region=region.name,
         state=run.state if run and run.epoch == state.epoch else "reset",
@@ -204,6 +207,7 @@ def in_ledger(region: Region) -> RegionStatus:
         targets=tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
         members=tuple(queries.members_at(region.name, state.epoch)),
         newest=published[0] if published else None,
+        complete_at=complete.complete_at if complete else None,
         run_state=run.state if run else None,
         max_consecutive_resets=region.pipeline.max_consecutive_resets,
         starts=starts,

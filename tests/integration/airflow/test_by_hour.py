@@ -54,9 +54,13 @@ CONSUMER = "flights_by_hour"
 def documented() -> str:
     """The DAG of the docs, on a pipeline and a ledger of its own."""
     text = (PROJECT / "docs/complete.md").read_text()
-    [found] = [one for one in re.findall(r"```python\n(.*?)```", text, re.S) if CONSUMER in one]
-    return found.replace("flights.yaml", "flights_hours.yaml").replace(
-        "tidemark_warehouse", "hours_ledger"
+    [found] = [
+        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if CONSUMER in one
+    ]
+    return (
+        str(found)
+        .replace("flights.yaml", "flights_hours.yaml")
+        .replace("tidemark_warehouse", "hours_ledger")
     )
 
 
@@ -90,7 +94,7 @@ class Hours:
         self.runs += 1
         return self.api.run(self.region, f"at-{at}-{self.runs}")
 
-    def told(self) -> list[tuple[list[str], list[str]]]:
+    def told(self) -> list[tuple[list[int], list[int]]]:
         """The hours of each close that told of any, and which of them again."""
         found = self.api.get("assets/events", source_dag_id=self.region, limit=100)
         extras = [one["extra"] for one in found["asset_events"]]

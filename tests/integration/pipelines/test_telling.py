@@ -89,7 +89,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def hours(world: World, run_id: str) -> tuple[list[int], int] | None:
     """The hours that a close tells of, and how many of them again."""
     found = announce_periods(world.pipeline, world.connections, run_id=run_id)
-    return found and ([one.start.hour for one in found.periods], len(found.again))
+    return ([one.start.hour for one in found.periods], len(found.again)) if found else None
 
 
 def test_a_close_tells_of_periods_and_a_rewind_takes_them_back(
