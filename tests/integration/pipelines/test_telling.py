@@ -1,9 +1,11 @@
 """What readers of the target are told stands in the ledger; see tests/dags for the events."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.failpoint import failpoint
 from tests.support.world import World
 
 from tidemark.admin.announce import (
@@ -14,6 +16,7 @@ from tidemark.admin.announce import (
     periods_taken_back,
     told_of_rewind,
 )
+from tidemark.failpoints import FailpointHit
 from tidemark.kafka.group import Group
 from tidemark.ledger.queries import LedgerQueries
 
@@ -116,6 +119,45 @@ def test_a_close_tells_of_periods_and_a_rewind_takes_them_back(
     at(191)
     world.run("again")
     assert hours(world, "again") == ([12], 1)
+
+
+def dies_at(world: World, step: str) -> None:
+    """The run reads all, and its close or its verdict dies at this step."""
+    world.open("dies")
+    world.drain("dies")
+    with suppress(FailpointHit), failpoint(step):
+        world.close("dies")
+        hours(world, "dies")
+        if step == "verdict.after":
+            assert told(world, "dies")
+            assert confirmed(world, "dies")
+
+
+@pytest.mark.parametrize(
+    ("step", "then"),
+    [
+        ("close.before", ([11, 12], 0)),
+        ("close.after", ([11, 12], 0)),
+        ("announced", ([11, 12], 1)),  # whether Airflow has sent it is not known
+        ("verdict.after", ([12], 0)),
+    ],
+)
+def test_whatever_kills_a_close_each_hour_is_told(
+    world: World, at: Callable[[int], None], step: str, then: tuple[list[int], int]
+) -> None:
+    """B27, G224: by the next close, and as told before where that may be."""
+    world.settings["complete"] = {"every": "hour"}
+    world.produce(1)
+    at(80)
+    world.run("first")
+    assert hours(world, "first") == ([10], 0)
+    assert (told(world, "first"), confirmed(world, "first")) == ((0, 1, 1, 1), True)
+    world.produce(1, start=1)
+    at(140)
+    dies_at(world, step)
+    at(200)
+    world.run("next")
+    assert hours(world, "next") == then
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
