@@ -1,0 +1,84 @@
+"""What "complete at" says where a region is not all of its topics for ever."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.support.produce import produce
+from tests.support.topics import create_topic
+from tests.support.world import World
+
+from tidemark.model.overrides import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+
+Topic = Callable[..., str]
+
+
+def complete_at(world: World) -> datetime | None:
+    [(found,)] = world.sql("SELECT complete_at FROM tidemark.completeness")
+    return found
+
+
+def asked(world: World) -> list[datetime]:
+    return [at for (at,) in world.sql("SELECT asked_at FROM tidemark.runs ORDER BY epoch")]
+
+
+def reads(world: World, *topics: str, **kafka: Any) -> None:
+    world.settings["kafka"] = {"topics": list(topics), **kafka}
+
+
+def test_a_partition_that_appears_counts_from_the_open_that_sees_it(
+    world: World, admin: AdminClient
+) -> None:
+    """B27"""
+    world.produce(2)
+    world.run("first")
+    admin.create_partitions([NewPartitions(world.topic, 3)])[world.topic].result(60)
+    world.produce(2, partition=2)
+    assert complete_at(world) == asked(world)[0]
+    world.open("sees it")
+    assert complete_at(world) == asked(world)[0]
+    world.drain("sees it")
+    assert complete_at(world) == asked(world)[1]
+
+
+def test_a_topic_that_a_pattern_finds_counts_from_the_open_that_sees_it(
+    world: World, admin: AdminClient
+) -> None:
+    """B27"""
+    reads(world, f"^{world.topic}.*")
+    world.produce(1)
+    world.run("first")
+    other = f"{world.topic}-later"
+    create_topic(admin, NewTopic(other, 1, 1))
+    produce(world.kafka, other, [b'{"value": "x"}'])
+    assert complete_at(world) == asked(world)[0]
+    world.open("sees it")
+    assert complete_at(world) == asked(world)[0]
+    world.drain("sees it")
+    assert (complete_at(world), len(world.rows())) == (asked(world)[1], 2)
+
+
+def test_a_topic_that_is_no_longer_read_no_longer_counts(world: World, topic: Topic) -> None:
+    """B27: what it held and nobody read is accepted, or the run does not open."""
+    other = topic()
+    reads(world, world.topic, other)
+    world.produce(1)
+    produce(world.kafka, other, [b'{"value": "x"}'])
+    world.run("both")
+    produce(world.kafka, other, [b'{"value": "y"}'])
+    world.open("sees it")
+    assert complete_at(world) == asked(world)[0]
+    reads(world, world.topic)
+    world.overrides = (ACCEPT_CHANGES, ACCEPT_DATA_LOSS)
+    world.run("one")
+    assert complete_at(world) == asked(world)[-1]
+
+
+def test_what_lies_before_the_start_was_never_the_regions(world: World) -> None:
+    """B27: `start: end`."""
+    reads(world, world.topic, start="end")
+    world.produce(5)
+    world.run("first")
+    assert complete_at(world) == asked(world)[0]
+    assert world.sql("SELECT head_seq FROM tidemark.regions") == [(0,)]
