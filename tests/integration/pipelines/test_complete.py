@@ -16,6 +16,7 @@ Topic = Callable[..., str]
 
 def complete_at(world: World) -> datetime | None:
     [(found,)] = world.sql("SELECT complete_at FROM tidemark.completeness")
+    assert found is None or isinstance(found, datetime)
     return found
 
 
