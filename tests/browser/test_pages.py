@@ -173,6 +173,7 @@ def test_a_region_is_told_as_the_ledger_has_it(page: "Page", world: Browsed) -> 
     )
     assert fact(frame, "head_seq") == str(head)
     assert fact(frame, "epoch") == str(epoch)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", fact(frame, "complete_at"))
     assert fact(frame, "dead_letters") == str(dead) == "1"
     frame.locator("[data-partitions]").wait_for()
     assert fact(frame, "lag") == "2"

@@ -21,7 +21,7 @@ from tidemark.ledger.history import (
     Standing,
     TimedBatch,
 )
-from tidemark.ledger.queries import Action, LedgerQueries
+from tidemark.ledger.queries import Action, Completeness, LedgerQueries
 from tidemark.ledger.starts import NO_STARTS, Starts, StartsLookup
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import amount
@@ -247,7 +247,7 @@ class RegionView:
     state: RegionState | None = None
     problem: TidemarkError | None = None
     starts: Starts = NO_STARTS
-    complete_at: datetime | None = None
+    complete: Completeness | None = None
     picture: str | None = None
     """SVG."""
     runs: list[Run] = field(default_factory=list)
@@ -295,8 +295,7 @@ def region_view(
             timeline = Timeline(ledger.engine)
             view = _newest(timeline, seen.name, state)
             view.starts = starts
-            found = ledger.queries.completeness([seen.name]).get(seen.name)
-            view.complete_at = found.complete_at if found else None
+            view.complete = ledger.queries.completeness([seen.name]).get(seen.name)
             if not is_live:
                 _add_past(view, timeline, ledger.queries, seen.name)
             if shows_records:

@@ -120,6 +120,8 @@ class RegionStatus:
     """The newest checkpoint."""
     complete_at: datetime | None = None
     """Up to when all that a consumer could see is in the targets, or a dead letter."""
+    accepted: tuple[str, ...] = ()
+    """But for these, which a person accepted as lost."""
     output: "OutputStatus | None" = None
     """What was sent to the output topic; None without one, or if Kafka could not be asked."""
     run_state: str | None = None
@@ -208,6 +210,7 @@ def in_ledger(region: Region) -> RegionStatus:
         members=tuple(queries.members_at(region.name, state.epoch)),
         newest=published[0] if published else None,
         complete_at=complete.complete_at if complete else None,
+        accepted=tuple(complete.accepted) if complete else (),
         run_state=run.state if run else None,
         max_consecutive_resets=region.pipeline.max_consecutive_resets,
         starts=starts,

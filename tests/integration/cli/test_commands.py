@@ -42,6 +42,7 @@ def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
         "topic": region.topic, "partition": 0, "ledger": 13, "kafka": 13, "end": 13,
         "lag": 0, "drift": 0, "is_read": True,
     }  # fmt: skip
+    assert found["complete_at"] == answer("complete", region.region)["complete_at"]
     shown = tidemark("status", region.region).stdout
     assert f"{region.topic}[1]" in shown
 

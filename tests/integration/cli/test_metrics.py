@@ -55,6 +55,8 @@ def test_metrics_say_what_status_says(region: World) -> None:
     (newest,) = answer("checkpoints", name, "--last", "1")
     published = datetime.fromisoformat(newest["published_at"]).timestamp()
     assert told["tidemark_checkpoint_timestamp_seconds", only] == pytest.approx(published)
+    complete = datetime.fromisoformat(found["complete_at"]).timestamp()
+    assert told["tidemark_complete_timestamp_seconds", only] == pytest.approx(complete)
     assert told["tidemark_batch_records", only] == newest["records"]
     assert told["tidemark_batch_rows", only] == newest["rows"]
     assert 0 < told["tidemark_batch_seconds", only] < 3600
