@@ -159,7 +159,7 @@ def test_keys_of_the_extra_reach_postgres() -> None:
     assert found["port"] == 5432
 
 
-@pytest.mark.parametrize("key", ["iam", "redshift", "service", "sslmodes", "dbname"])
+@pytest.mark.parametrize("key", ["redshift", "service", "sslmodes", "dbname"])
 def test_a_key_that_would_have_no_effect_on_postgres_is_refused(key: str) -> None:
     extra = {"sslmode": "verify-full", key: "x"}
     with pytest.raises(ConnectionKeysRefused) as refused:

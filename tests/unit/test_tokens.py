@@ -20,7 +20,7 @@ from tidemark.kafka.errors import CallbackNotUsed, OAuthMethodMissing
 from tidemark.postgres.errors import CloudConnectionRefused, IamHostUnknown
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
-from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
+from tidemark.settings.errors import ConnectionIncomplete, IamUnreadable
 from tidemark.tokens import clouds
 from tidemark.tokens.callbacks import LISTED, with_oauth, with_password
 from tidemark.tokens.errors import (
@@ -329,7 +329,7 @@ def test_without_iam_the_password_stands() -> None:
 
 @pytest.mark.parametrize("iam", [1, "yes", None, "x"])
 def test_iam_is_true_or_false(iam: object) -> None:
-    with pytest.raises(ConnectionKeysRefused):
+    with pytest.raises(IamUnreadable):
         postgres_parameters(replace(POSTGRES, host=RDS, extra={"iam": iam}))
 
 

@@ -106,7 +106,7 @@ class LocalStatementRefused(InvalidSettings, text="Postgres refuses the statemen
 
 class ServicesUnknown(
     InvalidSettings,
-    text="--services {given!r}: choose among {known:list}, with commas",
+    text="--services {given!r} names no service; choose among {known:list}, separated by commas",
 ):
     given: str
     known: tuple[str, ...]
@@ -165,9 +165,9 @@ class LineWithoutKey(
 
 class PortTaken(
     NotStarted,
-    text="{name}: port {port} is taken by another process, and what runs already knows no other."
-    " End that process (`lsof -i :{port}` names it), or stop the whole stack with `tidemark local"
-    " down`: the next `up` then chooses another port",
+    text="{name}: another process has port {port}, where the running parts of this stack expect"
+    " {name}. End that process (`lsof -i :{port}` names it), or stop the whole stack with `tidemark"
+    " local down`: the next `up` then chooses another port",
 ):
     name: str
     port: int

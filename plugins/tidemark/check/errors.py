@@ -5,11 +5,19 @@ from contextlib import suppress
 from tidemark.errors import InvalidSettings, TidemarkError, Unreachable
 
 
-class NoSchemaInferred(InvalidSettings, text="no schema can be inferred: {cause}"):
+class NoSchemaInferred(
+    InvalidSettings,
+    text="no schema can be inferred: {cause}. Declare the fields under decode.schema, or read more"
+    " records with `tidemark preview --limit`",
+):
     cause: str
 
 
-class KafkaClientFailed(Unreachable, text="Kafka: {cause}; check the Kafka connection"):
+class KafkaClientFailed(
+    Unreachable,
+    text="Kafka's client failed: {cause}. Check that the brokers of the Kafka connection answer,"
+    " and its login",
+):
     """Kafka's client raised what no other room has translated."""
 
     cause: str

@@ -281,10 +281,7 @@ def _fields(
     except Refusal as refusal:
         raise NoSchemaInferred(cause=refusal.detail) from refusal
     if not any(found.values()):
-        raise NoSchemaInferred(
-            cause=f"{len(values)} values of the first records tell no field. Read more with"
-            " --limit, or declare the fields"
-        )
+        raise NoSchemaInferred(cause=f"the first {len(values)} values hold no field")
     return found
 
 

@@ -92,7 +92,11 @@ class AddressUnreadable(
     address: str
 
 
-class AddressNotServed(InvalidSettings, text="--serve {address}: {cause}"):
+class AddressNotServed(
+    InvalidSettings,
+    text="--serve {address}: can't listen there: {cause}. Choose an address of this machine and a"
+    " free port",
+):
     """Nothing can be served at an address."""
 
     address: str
@@ -126,8 +130,10 @@ class FolderWithoutPipeline(InvalidSettings):
 
     def __str__(self) -> str:
         told = "".join(f"; not a pipeline: {fault}" for fault in self.faults)
-        place = _folder(self.folder)
-        return f"no pipeline file in {place}: name another folder with --pipelines{told}"
+        return (
+            f"no pipeline file in {_folder(self.folder)}{told}. Run the command in the folder that"
+            " holds dags, or name the folder of the pipeline files with --pipelines"
+        )
 
 
 class ConnectionNowhere(InvalidSettings):
@@ -145,8 +151,8 @@ class ConnectionNowhere(InvalidSettings):
     def __str__(self) -> str:
         close = did_you_mean(self.connection, self.known)
         if self.above:
-            here = f"no local stack: no {self.file} here or above {self.above}"
-            return f"{self.cause}{close}; {here}: {START}"
+            here = f"No local stack is here either: no {self.file} in {self.above} or above"
+            return f"{self.cause}{close}. {here}; {START}"
         return f"{self.cause}{close}; known here: {', '.join(self.known)}"
 
 

@@ -2,7 +2,9 @@
 
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 
-_LOOK_AT_IT = "Look at the registry and at its connection; no record becomes a dead letter for this"
+_LOOK_AT_IT = (
+    "Check the registry and its connection; no record becomes a dead letter because of this"
+)
 
 
 class SubjectNotKnown(

@@ -73,7 +73,9 @@ class KafkaForbids(
 
 
 class KafkaTopicMissing(
-    InvalidSettings, text="{what} does not exist; create it or correct kafka.topics"
+    InvalidSettings,
+    text="{what} does not exist; create it or correct kafka.topics. If it was deleted,"
+    " docs/recovery.md says how to go on (When Kafka has lost records)",
 ):
     what: str
 

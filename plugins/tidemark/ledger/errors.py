@@ -43,7 +43,7 @@ class RegionNotReadBack(
 class RegionChangedMeanwhile(
     Superseded,
     text="region {region}: epoch {epoch} has passed, the region is at {found}: a run or a reset"
-    " began meanwhile. Nothing was changed",
+    " began meanwhile. Nothing was changed; look at the dry run again, then repeat the command",
 ):
     region: str
     epoch: int

@@ -80,10 +80,10 @@ class AcceptedRangeNotDue(Refused):
 
     def __str__(self) -> str:
         at, partition = self.next_offset, self.span.topic_partition
-        there = "is not read" if at is None else f"has to be read from {at} to {self.end}"
+        read = "does not read it" if at is None else f"reads {partition} from {at} to {self.end}"
         return (
-            f"region {self.region}: {self.span} can't be left out: {partition} {there}. Give the"
-            " range that CORRUPT_RECORD named; do not repeat one that an earlier run has left out"
+            f"region {self.region}: {self.span} can't be left out: this run {read}. Give the range"
+            " that CORRUPT_RECORD named; do not repeat a range that an earlier run has left out"
         )
 
 

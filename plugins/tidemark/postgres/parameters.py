@@ -2,7 +2,7 @@
 
 from tidemark.postgres.errors import CloudConnectionRefused, IamHostUnknown
 from tidemark.settings.connections import Connection
-from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused
+from tidemark.settings.errors import ConnectionIncomplete, ConnectionKeysRefused, IamUnreadable
 from tidemark.tokens import clouds
 from tidemark.tokens.callbacks import PASSWORD
 
@@ -99,5 +99,5 @@ def _has_iam(connection: Connection) -> bool:
     """Whether it is true; a URI spells it."""
     spelled = str(connection.extra.get(IAM, False)).lower()
     if spelled not in ("true", "false"):
-        raise ConnectionKeysRefused(conn_id=connection.conn_id, keys=(IAM,), taken="true or false")
+        raise IamUnreadable(conn_id=connection.conn_id)
     return spelled == "true"

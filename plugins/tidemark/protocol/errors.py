@@ -118,8 +118,8 @@ class OwnRowsLost(
 
 class ClaimedRowsLost(
     ClaimsLost,
-    text="region {region}, epoch {epoch}: {cause}. Some of it is claimed, so this epoch can't"
-    " drain it again. Start the next run: it drains the records again",
+    text="region {region}, epoch {epoch}: {cause}. Members have claimed some of these records, so"
+    " only the next run can drain them: start it",
 ):
     """What is staged under claims of a batch is not all there."""
 

@@ -181,10 +181,11 @@ class RunStalled(NoProgress):
     def __str__(self) -> str:
         is_planned = self.seq is not None
         what = f"batch {self.seq}: no span was claimed" if is_planned else "no batch was planned"
+        holders = "; ".join(map(str, self.holders)) or "nobody holds these partitions"
         return (
-            f"region {self.region}, epoch {self.epoch}, {what} for {self.seconds:.0f} s. Waiting:"
-            f" {spans_in_ranges(self.spans)}. In group {self.group} they are held by:"
-            f" {'; '.join(map(str, self.holders)) or 'nobody'}. Stop consumers of this group that"
-            " are no members of the region, or give the region a group of its own. If a member of"
-            " the run holds them, look at its job; if it is only slow, raise no_progress_seconds"
+            f"region {self.region}, epoch {self.epoch}, {what} for {self.seconds:.0f} s. Unclaimed:"
+            f" {spans_in_ranges(self.spans)}. In group {self.group}, {holders}. Stop consumers of"
+            " this group that are no members of the region, or give the region a group of its own."
+            " If a member of the run holds them, look at its job; if it is only slow, raise"
+            " no_progress_seconds"
         )

@@ -107,14 +107,22 @@ class ConnectionUnreadable(
 
 class ConnectionKeysRefused(
     InvalidSettings,
-    text="connection {conn_id!r}: {keys:list} is not taken; remove it from the connection's extra,"
-    " which may hold {taken}",
+    text="the extra of connection {conn_id!r} has keys that Tidemark does not take: {keys:list}."
+    " Remove them; it may hold {taken}",
 ):
     """Some keys would run code or send files, others have no effect."""
 
     conn_id: str
     keys: tuple[str, ...]
     taken: str
+
+
+class IamUnreadable(
+    InvalidSettings,
+    text="connection {conn_id!r}: iam in its extra is neither true nor false; write one of them, or"
+    " remove it",
+):
+    conn_id: str
 
 
 class ConnectionIncomplete(
@@ -147,12 +155,15 @@ class FieldsOfOneName(InvalidSettings):
 
 class ColumnAddedTwice(
     InvalidSettings,
-    text="envelope, source or key adds a column {columns:list}: name the field otherwise",
+    text="a field has the name of a column that envelope, source or key adds: {columns:list}."
+    " Give the field another name",
 ):
     columns: tuple[str, ...]
 
 
-class RegisteredColumnsUnfit(InvalidSettings, text="{sections:list}.schema: registry: {problem}"):
+class RegisteredColumnsUnfit(
+    InvalidSettings, text="schema: registry in {sections:list}: {problem}"
+):
     """The columns of a registry's schema do not fit the rest of the pipeline file."""
 
     sections: tuple[str, ...]

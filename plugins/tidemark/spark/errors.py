@@ -151,7 +151,7 @@ class TransformRaised(TransformFailed):
     """It was given the empty batch that tells its columns."""
 
     def __str__(self) -> str:
-        remedy = "Correct it, then run again"
+        remedy = "Correct the transform, then run again"
         return _failed(self.cause, remedy, with_empty=self.with_empty)
 
 
@@ -302,7 +302,7 @@ class OwnDecoderWrong(
 
 
 def _failed(cause: str, remedy: str, *, with_empty: bool) -> str:
-    where = " with the empty batch from which its columns are learnt" if with_empty else ""
+    where = " with an empty batch, which shows its columns" if with_empty else ""
     return f"the transform failed{where}: {cause}. {remedy}; {_NOTHING}"
 
 
