@@ -26,7 +26,6 @@ MADE: dict[str, Callable[[str], str]] = {
     "docs/configuration.md": partial(with_parts, configuration.PARTS),
     "docs/errors.md": partial(with_parts, {"errors": errors.errors_table}),
     "docs/guards.md": guards.with_tiers,
-    "docs/testing.md": partial(with_parts, {"seeds": guards.models_table}),
     "tests/unit/error_texts.txt": lambda _: errors.texts(),
     "tests/unit/wrong_files.txt": wrong_files.as_told,
 }

@@ -1,22 +1,18 @@
-"""What the tests' source says of guards: the tiers in docs/guards.md, the seeds in docs/testing.md.
+"""What the tests' source says of guards: the tiers in docs/guards.md.
 
 Nothing is imported: the source is read.
 """
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scripts.docs.markdown_pieces import table
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guards.md"
 SEEDED = ROOT / "tests" / "faults" / "test_seeded_bugs.py"
-MODELS = ROOT / "tests" / "model"
-OF_MODELS = "test_a_guard_that_is_taken_out_is_missed"
 ROW = re.compile(r"^\| G\d+ \|")
 TEST, REST = "`test`", "`test-rest`"
 
@@ -98,38 +94,3 @@ def _with_tiers(row: str) -> str:
 def _tier(tests: Iterable[Written]) -> str:
     """Where the guard is missed first: one test of the first tier is enough."""
     return REST if all(one.is_long for one in tests) else TEST
-
-
-def models_table() -> str:
-    """What each model's test takes out, and what that is found as."""
-    rows = (
-        row
-        for path in sorted(MODELS.glob("test_*.py"))
-        if (test := written_in(path).get(OF_MODELS))
-        for row in _taken_out(path.stem.removeprefix("test_"), test)
-    )
-    return table(("model", "taken out", "found as", "tier"), rows)
-
-
-def _taken_out(model: str, test: Written) -> Iterator[tuple[str, ...]]:
-    [cases] = [one for one in test.source.decorator_list if "parametrize" in ast.unparse(one)]
-    assert isinstance(cases, ast.Call)
-    ids = [ast.literal_eval(one.value) for one in cases.keywords if isinstance(one.value, ast.List)]
-    assert isinstance(cases.args[1], ast.List)
-    for place, case in enumerate(cases.args[1].elts):
-        assert isinstance(case, ast.Tuple | ast.Call)
-        guards, found, *_ = case.elts if isinstance(case, ast.Tuple) else case.args
-        tier = REST if test.is_long or "pytest.mark.long" in ast.unparse(case) else TEST
-        if ids:  # a function is taken out
-            yield model, f"`{ids[0][place]}`", "a way to it", tier
-        else:
-            told = str(ast.literal_eval(found)) or "nothing: another guard stands behind it"
-            parts = guards.elts if isinstance(guards, ast.Set | ast.Tuple) else [guards]
-            yield model, " and ".join(map(_shown, parts)), told, tier
-
-
-def _shown(part: ast.expr) -> str:
-    """A text has one guard, or several behind commas; a name is that of a step in place of ours."""
-    if isinstance(part, ast.Constant):
-        return " and ".join(f"`{guard}`" for guard in str(part.value).split(", "))
-    return f"*{ast.unparse(part).lower().replace('_', ' ')}*"
