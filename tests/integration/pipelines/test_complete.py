@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.support.documents import documented
 from tests.support.produce import produce
 from tests.support.topics import create_topic
 from tests.support.world import World
@@ -83,3 +84,14 @@ def test_what_lies_before_the_start_was_never_the_regions(world: World) -> None:
     world.run("first")
     assert complete_at(world) == asked(world)[0]
     assert world.sql("SELECT head_seq FROM tidemark.regions") == [(0,)]
+
+
+def test_the_documented_test_of_freshness_fails_for_a_region_that_never_opened(
+    world: World,
+) -> None:
+    """B27: no row would mean that all is well."""
+    fails = documented("HAVING coalesce").replace("flights", world.region)
+    assert world.sql(fails) == [(None,)]
+    world.produce(1)
+    world.run()
+    assert world.sql(fails) == []
