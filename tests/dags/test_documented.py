@@ -16,9 +16,8 @@ def test_every_python_example_compiles_and_imports_what_exists(block: Block) -> 
 
 
 def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
-    from tidemark.airflow.dag import DRAIN_TIMEOUT
     from tidemark.airflow.manual import REPLAY_TIMEOUT, RESET_TIMEOUT
-    from tidemark.airflow.step import RETRIES, STEP_TIMEOUT
+    from tidemark.airflow.step import DRAIN_TIMEOUT, RETRIES, STEP_TIMEOUT
 
     retries, pause = RETRIES["retries"], RETRIES["retry_delay"]
     step = f"{STEP_TIMEOUT.seconds // 60} min (1)"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.dags.conftest import PROJECT
@@ -181,6 +182,39 @@ def test_an_operator_takes_what_airflows_do_and_is_tried_again_by_itself() -> No
     own = "tidemark_warehouse/public.flights"
     assert [one.name for one in closed.outlets] == [own, f"{own}/address", "mine"]
     assert OpenOperator(task_id="alone", pipeline=FLIGHTS).retries == 2
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_a_drain_by_hand_has_what_that_of_the_factories_has(*, is_mapped: bool) -> None:
+    from airflow.sdk import DAG
+
+    from tidemark.airflow import pipeline_dag
+
+    def drain(task_id: str = "drain", **kwargs: Any) -> Any:
+        return (drained if is_mapped else one_drain)(task_id=task_id, pipeline=FLIGHTS, **kwargs)
+
+    names = ("retries", "retry_delay", "max_retry_delay", "retry_exponential_backoff")
+    names += ("execution_timeout", "doc_md", *(("map_index_template",) if is_mapped else ()))
+    made, alone = pipeline_dag(FLIGHTS).get_task("drain"), drain()
+    assert [getattr(alone, name) for name in names] == [getattr(made, name) for name in names]
+    assert bool(alone.map_index_template) is is_mapped
+    with DAG("host", schedule=None, default_args={"retries": 7}):
+        asked = drain(), drain("own", retries=0), drain("args", default_args={"retries": 1})
+    assert [one.retries for one in asked] == [7, 0, 1]
+
+
+def drained(**kwargs: Any) -> Any:
+    """Mapped members."""
+    from tidemark.airflow import DrainOperator
+
+    return DrainOperator.partial(**kwargs).expand(member=[1, 2])
+
+
+def one_drain(**kwargs: Any) -> Any:
+    """One member."""
+    from tidemark.airflow import DrainOperator
+
+    return DrainOperator(**kwargs)
 
 
 def test_a_retry_of_a_drain_starts_a_driver_of_its_own() -> None:

@@ -26,11 +26,10 @@ from tidemark.airflow.operators import (
     ResetOperator,
     VerdictOperator,
 )
-from tidemark.airflow.step import RETRIES, RUN_WAIT, Params, dag_of, per_task
+from tidemark.airflow.step import DRAIN_TIMEOUT, RETRIES, RUN_WAIT, Params, dag_of, per_task
 from tidemark.settings.fingerprint import file_fingerprint
 from tidemark.settings.pipeline import Pipeline
 
-DRAIN_TIMEOUT = timedelta(hours=1)
 LOOK = timedelta(seconds=10)
 
 
@@ -155,15 +154,11 @@ def _drain(
 def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> None:
     wait = max(RUN_WAIT, of_drain["execution_timeout"])
     opened = OpenOperator(task_id="open", pipeline=path, wait=wait, **of_steps)
-    drain = DrainOperator.partial(
-        task_id="drain",
-        pipeline=path,
-        map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
-        **of_drain,
-    ).expand(member=list(range(1, pipeline.members + 1)))
+    drain = DrainOperator.partial(task_id="drain", pipeline=path, **of_drain)
+    drained = drain.expand(member=list(range(1, pipeline.members + 1)))
     closed = CloseOperator(task_id="close", pipeline=path, **of_steps)
     reset = ResetOperator(task_id="reset", pipeline=path, **of_steps)
     verdict = VerdictOperator(task_id="verdict", pipeline=path, **of_steps)
     end = VerdictOperator(task_id="end", pipeline=path, **of_steps).as_bound_of(opened)
-    opened >> drain >> closed >> reset
+    opened >> drained >> closed >> reset
     [closed, reset] >> verdict >> end

@@ -27,7 +27,7 @@ from tidemark.airflow.child import PACKAGE, emptied, python, secrets
 from tidemark.airflow.compat import NOT_RESUMED, AirflowException, AirflowFailException
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
-from tidemark.airflow.step import RegionLink
+from tidemark.airflow.step import DRAIN_TIMEOUT, RETRIES, Params, RegionLink
 from tidemark.settings.described import ledger_run_id
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.cluster import SECRET
@@ -66,6 +66,12 @@ GRACE_SECONDS = 3.0
 """For the driver to cancel its job and leave the group: Airflow's supervisor sends SIGKILL to
 the task's process group five seconds after SIGTERM."""
 
+USUAL = RETRIES | {"execution_timeout": DRAIN_TIMEOUT}
+"""Of a drain whose DAG says nothing else."""
+
+AS_IN_LEDGER = "{{ task.task_id }}[{{ ti.map_index }}]"
+"""How Airflow's pages name a mapped drain."""
+
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -75,6 +81,12 @@ class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[mis
     Connections are resolved when the task executes and go to the child's environment alone:
     never to argv, templates, XCom or the log. A retry joins the same epoch. So does a driver
     that outlives its task: it is one more member until the ledger fences it, never a danger.
+
+    It takes whatever Airflow's SparkSubmitOperator takes. It is tried as often as `RETRIES` says,
+    for an hour each time, unless the task or its DAG says otherwise.
+
+    Raises:
+        InvalidSettings: the file is wrong.
     """
 
     step = "drain"
@@ -89,6 +101,8 @@ class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[mis
         **kwargs: Any,
     ) -> None:
         settings = Pipeline.load(pipeline)
+        usual = USUAL | {"doc_md": self.__doc__}
+        kwargs["default_args"] = usual | (kwargs.get("default_args") or {})
         super().__init__(
             application=str(entry_point()),
             application_args=[str(pipeline)],
@@ -102,6 +116,16 @@ class DrainOperator(Lineaged, RunTask, SparkSubmitOperator):  # type: ignore[mis
         self.member = member
         self._environment: dict[str, str] = {}
         self._words = ""
+
+    @classmethod
+    def partial(cls, *, default_args: Params | None = None, **kwargs: Any) -> Any:
+        """The same for mapped members, for which Airflow asks the class for no default."""
+        made = super().partial(default_args=default_args, **kwargs)
+        above = [one.default_args for one in (made.kwargs["dag"], made.kwargs["task_group"]) if one]
+        said = {*kwargs}.union(default_args or (), *above)
+        usual = USUAL | {"doc_md": cls.__doc__, "map_index_template": AS_IN_LEDGER}
+        made.kwargs.update((name, one) for name, one in usual.items() if name not in said)
+        return made
 
     def execute(self, context: Context) -> None:
         """Run the driver to its end.

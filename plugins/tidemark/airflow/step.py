@@ -50,6 +50,8 @@ PER_TASK = (
 
 STEP_TIMEOUT = timedelta(minutes=10)
 
+DRAIN_TIMEOUT = timedelta(hours=1)
+
 RUN_WAIT = timedelta(hours=1)
 """How long an open waits for another run of the region; longer if its members may take longer."""
 

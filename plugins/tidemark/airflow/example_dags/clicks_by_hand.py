@@ -16,9 +16,16 @@ from tidemark.airflow import (
 
 FILE = Path(__file__).with_suffix(".yaml")
 
-with DAG("example_by_hand", schedule=None, max_active_runs=1, params=run_params()):
+with DAG(
+    "example_by_hand",
+    schedule=None,
+    max_active_runs=1,
+    params=run_params(),
+    tags=["tidemark"],
+    doc_md="Drain the topic, check the table, then judge the run.",
+):
     opened = OpenOperator(task_id="open", pipeline=FILE)
-    drained = DrainOperator.partial(task_id="drain", pipeline=FILE, retries=2).expand(member=[1, 2])
+    drained = DrainOperator.partial(task_id="drain", pipeline=FILE).expand(member=[1, 2])
     closed = CloseOperator(task_id="close", pipeline=FILE)
     check = SQLTableCheckOperator(
         task_id="check",
@@ -29,7 +36,12 @@ with DAG("example_by_hand", schedule=None, max_active_runs=1, params=run_params(
     verdict = VerdictOperator(task_id="verdict", pipeline=FILE)
     opened >> drained >> closed >> check >> verdict.as_bound_of(opened)
 
-with DAG("example_reader", schedule=None):
+with DAG(
+    "example_reader",
+    schedule=None,
+    tags=["tidemark"],
+    doc_md="Wait until the table of example_by_hand is whole, then count.",
+):
     whole = RegionSensor(
         task_id="whole",
         pipeline=FILE,

@@ -15,6 +15,7 @@ FILE = Path(__file__).with_suffix(".yaml")
     schedule=None,  # or "@hourly", with allowed_run_types=["manual", "scheduled"]: no backfill
     max_active_runs=1,
     params=run_params(),
+    tags=["tidemark"],
 )
 def clicks() -> None:
     """Drain the topic, then report."""
