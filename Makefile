@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults newest \
-	up down lock release-check clean bench
+.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check pictures docs faults \
+	newest up down lock release-check clean bench
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -71,6 +71,10 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 
 generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards, rooms
 	@$(BIN)/python -m scripts.docs.generated
+
+pictures: $(READY) servers ## Run the example DAGs in Airflow and take the pictures of them that docs show: minutes
+	@$(BIN)/python -m pytest --tier all tests/browser/test_examples.py
+	@cp .tidemark/test/screenshots/example-*.png docs
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600), pytest.mark.xdist_group("airflow")]
 
-PATIENCE_MS = 180_000
-
 
 @pytest.fixture(scope="module")
 def world(stack: LocalStack, admin: AdminClient, dags: Path) -> Iterator[Browsed]:
@@ -46,28 +44,9 @@ def api(world: Browsed, airflow: Airflow, dags: Path) -> AirflowUnderTest:
     return api
 
 
-@pytest.fixture(scope="module")
-def session(browser: "Browser", api: AirflowUnderTest, airflow: Airflow) -> Iterator["Page"]:
-    """One who has logged in."""
-    context = browser.new_context(
-        base_url=airflow.url, viewport={"width": 1280, "height": 900}, color_scheme="light",
-        timezone_id="Asia/Tokyo",
-    )  # fmt: skip
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    page.goto("/")
-    user, password = airflow.login
-    page.fill("input[name=username]", user)
-    page.fill("input[name=password]", password)
-    page.click("button[type=submit]")
-    page.wait_for_url(lambda url: "login" not in url)
-    yield page
-    context.close()
-
-
 @pytest.fixture
-def page(session: "Page") -> Iterator["Page"]:
-    """The browser; the page in it has had no error."""
+def page(session: "Page", api: AirflowUnderTest) -> Iterator["Page"]:
+    """The browser, with DAGs to look at; the page in it has had no error."""
     errors: list[str] = []
 
     def note(error: Any) -> None:
