@@ -181,7 +181,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
         yield "restorable", f"from checkpoint {one.oldest_seq}" if one.oldest_seq else "all"
     yield "unpublished", one.unpublished_seq
     yield "complete at", in_utc(one.complete_at) if one.complete_at else None
-    yield "accepted lost", ", ".join(one.accepted) or None
+    yield "accepted lost", cut(", ".join(one.accepted), SEQS_WIDTH) or None
     yield "newest batch", _of_batch(one.newest) if one.newest else None
     yield "resets", f"{one.consecutive_resets} in a row" if one.consecutive_resets else None
     yield "run", one.run_id
