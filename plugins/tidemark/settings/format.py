@@ -136,17 +136,16 @@ class FormatSettings(Strict):
     """For the format protobuf: which message every value is, with its package: shop.Order. A
     descriptor needs it. With a registry a record of another message is then a dead letter."""
     framing: Framing | None = None
-    """registry: the id of a schema stands in front of each value, as registry clients write it: so
-    it is for avro and protobuf with a registry, unless you say otherwise; json, and protobuf by a
-    descriptor, then pass it over. headers: in the header __value_schema_id (of keys
-    __key_schema_id), as newer clients write it, or in front where there is none."""
+    """registry: the id of a schema stands in front of each value: the default of avro, and of
+    protobuf with a registry; json, and protobuf by a descriptor, skip it. headers: in the header
+    __value_schema_id (of keys __key_schema_id), or in front of a value without that header."""
     on_new_field: OnNewField = OnNewField.ignore
-    """ignore: a field that is not declared is passed over; refuse: its record becomes a dead
-    letter; add, with `schema: registry`: the next open takes it as a column. See
+    """ignore: an undeclared field is ignored; refuse: its record becomes a dead letter; add, with
+    `schema: registry`: the next open takes it as a column. See
     [new fields](evolution.md#new-fields)."""
     on_no_field: OnNoField = OnNoField.refuse
-    """refuse: a record that has none of the declared fields, which is one of another kind, becomes
-    a [dead letter](dead-letters.md#records-of-another-kind); row: it is a row of nulls."""
+    """refuse: a record without any declared field becomes a
+    [dead letter](dead-letters.md#records-of-another-kind); row: it is a row of nulls."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     _descriptors: bytes = PrivateAttr(b"")

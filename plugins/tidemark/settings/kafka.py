@@ -81,9 +81,8 @@ class KafkaSettings(Strict):
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
     """Topics of the region. One that begins with ^ is a pattern that a whole topic name matches."""
     max_unpacked_bytes: Annotated[int, Field(ge=100_000_000, lt=1 << 31)] | None = None
-    """Memory for a compressed batch that unpacks to more than the 100 MB which the client takes: it
-    is read by itself, and a value of more than 16 MiB in it is a dead letter. None: it stops the
-    run."""
+    """Memory for a compressed batch that unpacks to more than 100 MB: it is read by itself, and a
+    value of more than 16 MiB in it is a dead letter. None: it stops the run."""
     start: StartPosition | FromTimestamp = StartPosition.beginning
     """Where the first run starts. Partitions that appear later start at their beginning."""
     group: Annotated[str, Field(min_length=1, max_length=249)] | None = None

@@ -82,7 +82,7 @@ class Pipeline(Strict):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     """How many records of a batch may become dead letters, and where they are sent."""
     complete: CompleteSettings | None = None
-    """Periods that readers are told of, each when it is complete; none: they are not told."""
+    """Hours or days that close sends an event for, each when it is complete; none: no event."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Function module:function of DataFrames or of Arrow; none: the columns stay as they are."""
     transform_kind: TransformKind | None = None

@@ -62,15 +62,15 @@ class BatchSettings(Strict):
 
 
 class CompleteSettings(Strict):
-    """Periods that readers are told of, each when it is complete."""
+    """Hours or days; the close sends an event for each when it is complete."""
 
     every: Every
     """hour or day."""
     zone: str = "UTC"
-    """Whose hours and days, as Europe/Berlin: a name of the IANA time zone database."""
+    """Time zone of the periods, such as Europe/Berlin."""
     lateness_seconds: Annotated[int, Field(ge=0, le=MOST_LATENESS)] = 900
-    """Seconds after the end of a period that the region must be complete at. Its records must be in
-    Kafka by then: nobody can prove that, so you state it here."""
+    """A period is complete when the region is complete so many seconds after its end. You state
+    that its records are in Kafka by then; nobody can prove it."""
 
     @field_validator("zone")
     @classmethod
