@@ -160,9 +160,9 @@ class Unreachable(
 ):
     """Kafka or Postgres does not answer, refuses the login, or gave up what was asked.
 
-    Also: a read made no progress for `no_progress_seconds`; a lock that somebody held, a time-out,
-    a deadlock, a full disk. A wrong password or an unknown database is meant too, because Postgres'
-    client library gives no code for it. In an open run a short outage of Kafka is waited out.
+    Such as: a wrong password, an unknown database, a lock that somebody held, a time-out, a
+    deadlock, a full disk; or a read made no progress for `no_progress_seconds`. An open run waits
+    for Kafka in a short outage.
     """
 
 

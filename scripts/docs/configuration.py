@@ -20,7 +20,7 @@ from tidemark.runs import _watch, retire
 from tidemark.settings import connections, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.sections import Strict
+from tidemark.settings.sections import CONNECTION, Strict
 from tidemark.spark import _postgres as task_sessions
 from tidemark.spark import cluster
 from tidemark.spark import session as spark_session
@@ -137,6 +137,8 @@ def _plain(field: Mapping[str, Any]) -> str:
             return listed(values)
         case {"const": value}:
             return f"`{value}`"
+        case {"pattern": pattern} if pattern == CONNECTION:
+            return "id of a connection"
         case {"pattern": pattern}:
             return f"text like `{pattern}`"
         case {"type": "number"}:
