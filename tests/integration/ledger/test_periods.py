@@ -119,6 +119,21 @@ def other_hours_are_told_from_where_the_old_ones_end(desk: Desk) -> None:
     assert [one.key for one in news.periods] == ["2026-10-01T00:00:00"]
 
 
+def another_lateness_or_zone_leaves_no_time_out(desk: Desk) -> None:
+    told(desk, run_at(desk, 2.5))
+    desk.confirm("at 2.5")
+    later = Calendar(Every.hour, ZoneInfo("UTC"), lateness=timedelta(hours=2))
+    news = desk.tell(run_at(desk, 5.1), later)
+    assert news
+    assert [one.start.hour for one in news.periods] == [12]
+    desk.confirm("at 5.1")
+    halves = Calendar(Every.hour, ZoneInfo("Asia/Kolkata"), HOURS.lateness)
+    news = desk.tell(run_at(desk, 6.8), halves)
+    assert news
+    assert news.periods[0].key == "2026-10-01T18:00:00+05:30"
+    assert news.periods[0].start < TEN + timedelta(hours=3) < news.periods[0].end
+
+
 SCENARIOS: list[Callable[[Desk], None]] = [
     each_is_told_once,
     a_close_that_dies_is_told_by_the_next_one,
@@ -128,6 +143,7 @@ SCENARIOS: list[Callable[[Desk], None]] = [
     what_a_rewind_leaves_is_told_once,
     what_was_sent_and_then_rewound_is_told_again,
     other_hours_are_told_from_where_the_old_ones_end,
+    another_lateness_or_zone_leaves_no_time_out,
 ]
 
 

@@ -95,3 +95,14 @@ def test_the_documented_test_of_freshness_fails_for_a_region_that_never_opened(
     world.produce(1)
     world.run()
     assert world.sql(fails) == []
+
+
+def test_a_run_that_its_bound_ends_before_moves_nothing(world: World) -> None:
+    """B27: the run is done, and has not read all that it saw."""
+    world.produce(2)
+    world.run("first")
+    world.produce(10, start=2)
+    world.run("bounded", max_records=4, max_batches=1)
+    assert (complete_at(world), len(world.rows())) == (asked(world)[0], 6)
+    world.run("rest")
+    assert complete_at(world) == asked(world)[2]
