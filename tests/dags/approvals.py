@@ -20,12 +20,13 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select
-from tests.support.airflows import kept_bag
+from tests.support.airflows import answer_approvals, kept_bag
 from tests.support.waiting import until
 
 DAG_ID = "asks"
-WAITING = ("awaiting_input", "deferred")
-"""A task that waits for an answer; until Airflow 3.3 its trigger looks for it."""
+WAITING = ("awaiting_input", "queued")
+"""A task that waits for an answer; until Airflow 3.3 its trigger looks for it, in `dag.test`."""
+ENDED = ("skipped", "failed", "success")
 DAG = f"""
 from tidemark.airflow import reset_dag
 
@@ -51,15 +52,19 @@ class Asked:
         until(self._settled)
         if self._settled() not in WAITING:
             return {}
-        asked = self._client.get(f"{self._task}/-1/hitlDetails", headers=headers("oncall"))
-        found: dict[str, Any] = asked.raise_for_status().json()
+        found: dict[str, Any] = self._asked().raise_for_status().json()
         return found
 
     def _settled(self) -> str | None:
         """The state of the approval; None where it will be another by itself."""
         told = self._client.get(self._task, headers=headers("oncall"))
-        state: str | None = told.raise_for_status().json()["state"]
-        return state if state in (*WAITING, "skipped", "failed", "success") else None
+        state: str = told.raise_for_status().json()["state"]
+        is_settled = self._asked().is_success if state in WAITING else state in ENDED
+        return state if is_settled else None
+
+    def _asked(self) -> Any:
+        """What is asked, as Airflow keeps it."""
+        return self._client.get(f"{self._task}/-1/hitlDetails", headers=headers("oncall"))
 
     def answer(self, option: str, user: str = "oncall") -> int:
         """Answer; returns the status."""
@@ -106,6 +111,7 @@ def answered(client: TestClient, old: set[str], how: str) -> dict[str, Any]:
 def main(file: str, *hows: str) -> None:
     """Print, for each answer, what was asked and how the tasks ended."""
     found: dict[str, dict[str, Any]] = {}
+    answer_approvals()
     with TemporaryDirectory() as folder:
         (Path(folder) / "asks.py").write_text(DAG.format(file=file))
         bag = kept_bag(folder)

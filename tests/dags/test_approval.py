@@ -20,7 +20,11 @@ def test_airflow_asks_and_does_what_was_approved_or_nothing(
     region: World, environment: dict[str, str]
 ) -> None:
     """B11, G219: by Airflow's own API; the last answer alone removes the rows."""
+    from tests.support.airflows import IS_BELOW_3_3
+
     hows = ["dry", "rejected", "marked", "moved", "approved"]
+    if IS_BELOW_3_3:
+        hows.remove("marked")  # there `dag.test` goes on to wait for an answer
     own = dict(one.to_env() for one in region.connections.values())
     own["AIRFLOW__API_AUTH__JWT_SECRET"] = "x" * 64
     file = str(Path(FILE).resolve())
@@ -71,10 +75,11 @@ REPORT = {"epoch": 1, "head_seq": 1, "to_seq": 0}
         (REPORT, None),
         (REPORT, APPROVED | {"chosen_options": ["Reject"]}),
         (REPORT, {"chosen_options": ["Approve"]}),
+        (REPORT, APPROVED | {"responded_by_user": None}),
         (None, APPROVED),
         (REPORT | {"to_seq": None}, APPROVED),
     ],
-    ids=["marked", "rejected", "by nobody", "of nothing", "to nowhere"],
+    ids=["marked", "rejected", "by none", "by nobody", "of nothing", "to nowhere"],
 )
 def test_what_is_no_approval_resets_nothing(
     region: World, report: dict[str, Any] | None, answer: dict[str, Any] | None

@@ -43,6 +43,7 @@ else:
 
 __all__ = [
     "IS_3_1",
+    "IS_BELOW_3_3",
     "SETUPS_COME_ALONG",
     "AirflowNotFoundException",
     "AirflowTaskTimeout",
@@ -53,6 +54,7 @@ __all__ = [
     "DeadlineAlert",
     "DeadlineReference",
     "ParamValidationError",
+    "answer_approvals",
     "keep_one_api_server",
     "kept_bag",
     "plugin_errors",
@@ -60,7 +62,8 @@ __all__ = [
     "taken_by_clear",
 ]
 
-SETUPS_COME_ALONG = not airflow.__version__.startswith(("3.1.", "3.2."))
+IS_BELOW_3_3 = airflow.__version__.startswith(("3.1.", "3.2."))
+SETUPS_COME_ALONG = not IS_BELOW_3_3
 """Clearing a task alone clears its setups and teardowns too."""
 
 
@@ -88,6 +91,25 @@ def plugin_errors() -> dict[str, Any]:
 def keep_one_api_server() -> None:
     """For all tasks of `dag.test`; 3.1 and 3.2 make one for each, which takes them seconds."""
     supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
+
+
+def answer_approvals() -> None:
+    """In `dag.test`, as the triggerer does it: the trigger of 3.1 and 3.2 looks for an answer."""
+    if not IS_BELOW_3_3:
+        return
+    from airflow.jobs.triggerer_job_runner import HITLDetailResponseResult
+    from airflow.sdk.execution_time.comms import GetHITLDetailResponse
+
+    others = supervisor.InProcessTestSupervisor._handle_request
+
+    def handled(self: Any, asked: Any, log: Any, number: int) -> None:
+        if not isinstance(asked, GetHITLDetailResponse):
+            others(self, asked, log, number)
+            return
+        told = self.client.hitl.get_detail_response(ti_id=asked.ti_id)
+        self.send_msg(HITLDetailResponseResult.from_api_response(told), request_id=number)
+
+    supervisor.InProcessTestSupervisor._handle_request = handled
 
 
 def kept_bag(folder: str | Path) -> Any:
