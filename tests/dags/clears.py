@@ -85,6 +85,7 @@ with DAG("hand", schedule=None, max_active_runs=1, default_args=dict(retries=0))
     )
     verdict = VerdictOperator(task_id="verdict", pipeline=file).as_bound_of(opened)
     opened >> drained >> closed >> check >> verdict
+    drained >> PythonOperator(task_id="seen", python_callable=print) >> verdict
 """
 
 GROUP = ("open", "drain", "close", "reset", "verdict", "end")
@@ -118,6 +119,7 @@ class OneRun:
     is_drained: bool = False
     is_refused: bool = False
     before_drain: Callable[[], None] | None = None
+    after_drain: Callable[[], None] | None = None
     told: list[tuple[str, str]] = field(default_factory=list)
     """Which run each task has named."""
     confirmed: list[str] = field(default_factory=list)
@@ -138,6 +140,8 @@ class OneRun:
         if self.state != "open":
             raise AirflowFailException("fenced")
         self.is_drained = True
+        if self.after_drain:
+            self.after_drain()
 
     def close(self, *_: object, run_id: str, **__: object) -> Closed:
         self.told.append(("close", run_id))
@@ -302,13 +306,17 @@ def ended(host: Host, ledger: OneRun, *, in_drain: bool) -> dict[str, Any]:
 
 
 def by_hand(host: Host, ledger: OneRun) -> dict[str, Any]:
-    """A run that is wired by hand: good, without an open, its drain fails, its own check fails."""
+    """A run that is wired by hand: good, without an open, its drain fails, its own check fails.
+
+    And its members fail when their work is done, so that its own `seen` does not run.
+    """
 
     def fail() -> None:
         raise AirflowFailException
 
     hows: dict[str, dict[str, Any]] = {
         "well": {}, "refused": {"is_refused": True}, "undrained": {"before_drain": fail},
+        "unseen": {"after_drain": fail},
     }  # fmt: skip
     found = {
         name: fresh(host, ledger, **how) | {"confirmed": ledger.confirmed}

@@ -161,6 +161,7 @@ def test_every_task_that_works_ends_and_is_retried(bag: "DagBag", dag_id: str) -
             hours = 6 if dag_id.endswith(("_reset", "_replay")) else 1
             assert task.execution_timeout.total_seconds() <= hours * 3600
             assert task.retries == 2
+            assert float(task.retry_exponential_backoff) >= 1  # each wait is longer
 
 
 @pytest.mark.parametrize("dag_id", DAGS)

@@ -19,6 +19,7 @@ from tidemark.airflow import (
 )
 
 FILE = {str(FLIGHTS)!r}
+OTHER = {str(PROJECT / "dags" / "orders_cdc.yaml")!r}
 
 def tasks(*names, **values):
     kinds = dict(
@@ -47,6 +48,14 @@ WORKS = {
         members = [DrainOperator(task_id=f"m{n}", pipeline=FILE, member=n) for n in (1, 2)]
         opened >> members >> closed >> verdict.as_bound_of(opened)
 """,
+    "two files side by side": """
+    for n, file in enumerate((FILE, OTHER)):
+        opened = OpenOperator(task_id=f"open{n}", pipeline=file)
+        drained = DrainOperator(task_id=f"drain{n}", pipeline=file)
+        closed = CloseOperator(task_id=f"close{n}", pipeline=file)
+        verdict = VerdictOperator(task_id=f"verdict{n}", pipeline=file)
+        opened >> drained >> closed >> verdict.as_bound_of(opened)
+""",
     "two groups of one file": """
     pipeline_task_group(FILE, group_id="a") >> pipeline_task_group(FILE, group_id="b")
 """,
@@ -68,10 +77,24 @@ FAULTS = {
     opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
     opened >> drained >> closed >> verdict
 """,
+    "no VerdictOperator that bounds the open": """
+    opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
+    own = EmptyOperator(task_id="own").as_setup()
+    opened >> drained >> closed >> verdict.as_teardown(setups=own)
+""",
+    "no VerdictOperator that bounds": """
+    opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
+    opened >> drained >> closed >> verdict
+    opened >> verdict
+""",
     "more than one OpenOperator": """
     opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
     again = OpenOperator(task_id="again", pipeline=FILE)
     opened >> again >> drained >> closed >> verdict.as_bound_of(opened)
+""",
+    "drain does not come after open": """
+    opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
+    drained >> closed >> verdict.as_bound_of(opened)
 """,
     "close does not come after drain": """
     opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
@@ -92,6 +115,11 @@ FAULTS = {
     opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
     opened >> drained >> closed >> verdict.as_bound_of(opened)
     closed.trigger_rule = "all_success"
+""",
+    "the trigger rule of verdict is": """
+    opened, drained, closed, verdict = tasks("open", "drain", "close", "verdict")
+    opened >> drained >> closed >> verdict.as_bound_of(opened)
+    verdict.trigger_rule = "none_failed"
 """,
     "it has no CloseOperator. Wire them": """
     with TaskGroup("mine"):

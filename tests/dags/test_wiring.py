@@ -351,10 +351,17 @@ def test_a_run_that_is_wired_by_hand_and_not_done_is_red_and_reset(
     assert found["tasks"]["check"] == "upstream_failed"
 
 
-def test_a_hosts_own_task_before_the_bound_makes_the_run_red(hosts: Found) -> None:
+@pytest.mark.parametrize(
+    ("how", "task", "state"),
+    [("unchecked", "check", "failed"), ("unseen", "seen", "upstream_failed")],
+)
+def test_a_hosts_own_task_before_the_bound_makes_the_run_red(
+    hosts: Found, how: str, task: str, state: str
+) -> None:
     """B24: Airflow would judge by the bound alone; the run itself is closed, and told of."""
-    found = hosts["by hand"]["unchecked"]
-    assert (found["run"], found["tasks"]["check"], found["tasks"]["verdict"]) == ("failed",) * 3
+    found = hosts["by hand"][how]
+    assert (found["run"], found["tasks"]["verdict"]) == ("failed", "failed")
+    assert found["tasks"][task] == state
     assert (found["ledger"], found["confirmed"]) == ("closed", ["hand/run"])
 
 
