@@ -7,7 +7,7 @@ the ledger again before it succeeds, for a rewind may have come between.
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from tidemark.airflow.credentials import resolved
 from tidemark.airflow.errors import SensorValueUnreadable, SensorWantsNothing
 from tidemark.airflow.results import Result, as_airflow_failure
 from tidemark.airflow.step import RETRIES, RegionLink
-from tidemark.model.plain import plain
+from tidemark.model.plain import moment, plain
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -139,13 +139,12 @@ def _seq(given: int | str | None) -> int | None:
 
 
 def _moment(given: datetime | str | None) -> datetime | None:
-    """UTC without a zone."""
+    """A template gives a text."""
     try:
-        found = datetime.fromisoformat(given) if isinstance(given, str) else given
+        return None if given is None else moment(given)
     except ValueError:
         form = "a time, as 2026-01-31T12:00:00Z"
         raise SensorValueUnreadable(argument="complete_at", given=str(given), form=form) from None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _result(found: "Completeness") -> Result:

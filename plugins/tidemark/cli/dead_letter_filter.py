@@ -1,7 +1,7 @@
 """Options that say which dead letters are meant."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +10,7 @@ from tidemark.cli.faults import OptionUnreadable, ReasonUnknown
 from tidemark.cli.project import connections_of
 from tidemark.model.dead_letters import DeadLetterFilter
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plain import moment
 from tidemark.runs.region import ledger_of
 from tidemark.staging.refused import REASON as TARGET_REFUSED
 
@@ -61,11 +62,10 @@ def time_of(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return moment(text)
     except ValueError:
         form = "a time; write it like 2026-01-31T12:00:00Z"
         raise OptionUnreadable(option=option, given=text, form=form) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def refuse_unknown_reasons(pipeline: "Pipeline", meant: DeadLetterFilter) -> None:

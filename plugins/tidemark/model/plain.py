@@ -1,9 +1,12 @@
-"""Values as they are shown: in JSON, as amounts and ages, without power over a terminal."""
+"""Values as they are shown: in JSON, as amounts and ages, without power over a terminal.
+
+And times as people write them.
+"""
 
 import base64
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite, isnan
 from typing import Any
 
@@ -49,6 +52,16 @@ def age(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min"
     return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def moment(written: datetime | str) -> datetime:
+    """The time, in ISO 8601 if it is a text; UTC without a zone.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    found = datetime.fromisoformat(written) if isinstance(written, str) else written
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def inert(text: object) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
+from tidemark.model.plain import moment
 from tidemark.model.plan import MAX_BIGINT
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, NewReset, RegionState, ResetKind
 from tidemark.protocol.changes import refuse_other_targets
@@ -194,10 +195,10 @@ def destination(text: str) -> Destination:
     if text.isdecimal():
         return _seq(text)
     try:
-        moment = datetime.fromisoformat(text)
+        at = moment(text)
     except ValueError:
         raise ResetPlaceMalformed(given=text) from None
-    return _time(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return _time(at)
 
 
 def _seq(text: str) -> int:
@@ -206,7 +207,7 @@ def _seq(text: str) -> int:
     return int(text)
 
 
-def _time(moment: datetime) -> datetime:
-    if moment.timestamp() < 0:  # Kafka has other meanings for negative times
-        raise ResetTimeTooEarly(moment=moment)
-    return moment
+def _time(at: datetime) -> datetime:
+    if at.timestamp() < 0:  # Kafka has other meanings for negative times
+        raise ResetTimeTooEarly(moment=at)
+    return at
