@@ -32,6 +32,7 @@ from tests.support.documents import ROOT, blocks
 from tests.support.produce import good, produce
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.roles import ROLES, RoleWorld, granted
+from tests.support.second_listener import SecondListener
 from tests.support.sent import sent_to
 from tests.support.topics import create_topic
 from tests.support.waiting import until
@@ -51,7 +52,6 @@ from tidemark.settings.connections import Connection
 from tidemark.verify.verify import verify
 from tidemark.views.group_health import health_of
 from tidemark.views.status import unread
-from tidemark_local._broker import LocalBroker
 from tidemark_local.stack import LocalStack
 
 pytestmark = pytest.mark.long
@@ -80,16 +80,11 @@ RESOURCES = {
 }
 
 
-class GuardedBroker(LocalBroker):
+class GuardedBroker(SecondListener):
     """A broker with a second listener, for a user who may do what ACLs say."""
 
-    @property
-    def ports(self) -> tuple[str, ...]:
-        return *super().ports, f"{self.name}-guarded"
-
-    @property
-    def guarded(self) -> str:
-        return f"127.0.0.1:{self._folder.port(f'{self.name}-guarded')}"
+    listener = "guarded"
+    protocol = "SASL_SSL"
 
     @property
     def authority(self) -> Path:
@@ -126,16 +121,9 @@ class GuardedBroker(LocalBroker):
             self.authority.with_suffix(".pem").write_bytes(both)
         return self.authority
 
-    def _write_properties(self) -> Path:
-        path = super()._write_properties()
-        control = self._folder.port(f"{self.name}-controller")
-        guarded = f"GUARDED://{self.guarded}"
-        settings = {
-            "listeners": f"PLAINTEXT://{self.bootstrap},{guarded},CONTROLLER://127.0.0.1:{control}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},{guarded}",
-            "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_SSL"
-            ),
+    def login_settings(self) -> dict[str, object]:
+        """How users log in, and that ACLs are asked."""
+        return {
             "listener.name.guarded.sasl.enabled.mechanisms": MECHANISM,
             f"listener.name.guarded.{MECHANISM.lower()}.sasl.jaas.config": LOGIN,
             "listener.name.guarded.ssl.keystore.type": "PEM",
@@ -143,9 +131,6 @@ class GuardedBroker(LocalBroker):
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
-        with path.open("a") as file:
-            file.writelines(f"{key}={value}\n" for key, value in settings.items())
-        return path
 
 
 @dataclass
