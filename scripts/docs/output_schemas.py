@@ -24,7 +24,7 @@ from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.settings.exported import ExportedOffsets
-from tidemark.verify.report import BatchProof, Report
+from tidemark.verify.report import AuditReport, BatchProof, Report
 from tidemark.views import status
 from tidemark.views.group_health import GroupHealth
 from tidemark.views.status import PartitionStatus, RegionStatus, TargetStatus
@@ -47,6 +47,7 @@ NAMES = vars(status) | {
 """What annotations name that is imported for types alone."""
 
 MORE: dict[type, Parts] = {
+    AuditReport: {"clean": bool, "wrong": int},
     BatchProof: {"verdict": str},
     Completeness: {"age_s": int},
     GroupHealth: {"lag": int | None, "kafka_lag": int | None, "drifting": int},
@@ -92,6 +93,7 @@ OF_TYPES: dict[str, Any] = {"record_types": dict[str, int], "wrappers": dict[str
 """What records were looked at: by their types, and by what is around their rows."""
 
 PRINTED: dict[str, Any] = {
+    "audit": AuditReport,
     "check": {"region": str, "ok": bool, "checks": list[Finding]},
     "checkpoints": list[Published],
     "complete": Completeness,

@@ -52,6 +52,8 @@ COMMANDS = {
     "mirror": "Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them "
     "back.",
     "withhold": "Never send a published batch to the output topic: its consumers miss its rows.",
+    "audit": "Compare a table that another tool fills with its topic: what is lost, doubled, "
+    "altered.",
     "verify": "Prove that the target holds each record of Kafka once, and no other row.",
     "dead-letters": "List a region's dead letters, newest batch first.",
     "metrics": "Print the state of regions as Prometheus metrics, or serve them.",

@@ -82,7 +82,7 @@ def transaction(
 
 
 @contextmanager
-def snapshot(engine: Engine) -> Iterator[Cursor]:
+def snapshot(engine: Engine, timeouts_ms: Mapping[str, int] = _LOOKING_MS) -> Iterator[Cursor]:
     """A cursor whose statements all see one moment; it locks nothing and changes nothing.
 
     Raises:
@@ -90,7 +90,7 @@ def snapshot(engine: Engine) -> Iterator[Cursor]:
     """
     with autocommit(engine) as cursor:
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        configure(cursor, {one: f"{ms}ms" for one, ms in _LOOKING_MS.items()}, is_local=True)
+        configure(cursor, {one: f"{ms}ms" for one, ms in timeouts_ms.items()}, is_local=True)
         yield cursor
         cursor.execute("ROLLBACK")
 

@@ -9,7 +9,7 @@ from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY
 from tidemark.settings.sections import NamedTransform
 from tidemark.spark._failure import failed, new_token
-from tidemark.spark._frame import columns, transformed
+from tidemark.spark._frame import columns, shape_of, transformed
 from tidemark.spark._plans import as_source, refuse_cuts
 from tidemark.spark.source import wire_schema
 from tidemark.spark.transform import (
@@ -43,6 +43,22 @@ def transformed_sample(
     if isinstance(transform, ArrowTransform):
         return _of_arrow(transform, rows)
     return _of_frames(transform, rows, named.targets, spark())
+
+
+def is_by_record(
+    named: NamedTransform | None, given: pa.Schema, spark: Callable[[], "SparkSession"]
+) -> bool:
+    """Whether each row is made of one record, as far as can be told: of Arrow nothing is known."""
+    transform = transform_of(named)
+    if named is None or transform is None or isinstance(transform, ArrowTransform):
+        return True
+    source = as_source(spark().createDataFrame(given.empty_table()))
+    try:
+        return shape_of(transformed(transform, source, named.targets), source).is_by_record
+    except TidemarkError:
+        raise
+    except Exception as error:
+        raise failed(error, new_token()) from error
 
 
 def listed(rows: pa.Table) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""Verify: prove the target and the ledger against what Kafka still holds.
+"""Verify: prove a region, or audit the table of another tool, against what Kafka still holds.
 
-Doors: report, verify.
+Doors: audit, report, verify.
 
-It writes scratch tables alone, and drops them.
+It writes scratch tables alone, and drops them; an audit writes nothing.
 """

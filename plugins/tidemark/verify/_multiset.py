@@ -95,7 +95,7 @@ class Multisets:
     ) -> tuple[int, list[Row]]:
         cursor.execute(_DIFFERENCE.format(left=left, right=right, **self._cut))
         rows = cursor.fetchall()
-        return (rows[0][0] if rows else 0), [_row(text) for _, text in rows]
+        return (rows[0][0] if rows else 0), [row_of(text) for _, text in rows]
 
     def _are_as_many(self, cursor: Cursor) -> bool:
         cursor.execute(_AS_MANY.format(left=self.expected, right=self.found))
@@ -104,7 +104,7 @@ class Multisets:
     def _doubled(self, cursor: Cursor) -> list[Row]:
         """Expected rows that are there too often."""
         cursor.execute(_AMONG.format(left=self.found, right=self.expected, **self._cut))
-        return [_row(text) for (text,) in cursor.fetchall()]
+        return [row_of(text) for (text,) in cursor.fetchall()]
 
     def _altered(self, cursor: Cursor) -> int:
         """Missing rows with a surplus one of the same record."""
@@ -126,14 +126,14 @@ class Multisets:
         lost = list(absent)
         for row in extra:
             if row in doubled:
-                yield self._difference(Kind.doubled, seq, row, _shown(row))
+                yield self._difference(Kind.doubled, seq, row, shown(row))
             elif (original := self._original(row, lost)) is not None:
                 lost.remove(original)
-                yield self._difference(Kind.altered, seq, original, _changes(original, row))
+                yield self._difference(Kind.altered, seq, original, changes(original, row))
             else:
-                yield self._difference(Kind.foreign, seq, row, _shown(row))
+                yield self._difference(Kind.foreign, seq, row, shown(row))
         for row in lost:
-            yield self._difference(Kind.lost, seq, row, _shown(row))
+            yield self._difference(Kind.lost, seq, row, shown(row))
 
     def _original(self, row: Row, lost: Sequence[Row]) -> Row | None:
         """The lost row that this row was: the one of the same record, or the most similar one."""
@@ -154,16 +154,16 @@ class Multisets:
         return Difference(kind=kind, what=self.what, seq=seq, where=where, detail=detail)
 
 
-def _row(text: str) -> Row:
+def row_of(text: str) -> Row:
     row: Row = json.loads(text, parse_float=str)
     return row
 
 
-def _shown(row: Row) -> str:
+def shown(row: Row) -> str:
     return ", ".join(f"{name}={_value(value)}" for name, value in row.items() if value is not None)
 
 
-def _changes(original: Row, row: Row) -> str:
+def changes(original: Row, row: Row) -> str:
     changed = [name for name in original if original[name] != row[name]]
     return "; ".join(
         f"{name}: Kafka {_value(original[name])}, here {_value(row[name])}" for name in changed

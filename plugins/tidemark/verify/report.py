@@ -13,6 +13,8 @@ class Kind(StrEnum):
     """It is there more often than Kafka has it."""
     altered = "altered"
     """It is there with other values."""
+    stale = "stale"
+    """Of a key an older record's row is there; or a row, though its key is deleted."""
     foreign = "foreign"
     """It is there, but comes from no record of the batch."""
     miscounted = "miscounted"
@@ -78,3 +80,60 @@ class Report:
     def unverifiable(self) -> int:
         """The number of batches that were only counted, not compared."""
         return sum(bool(batch.unverifiable) for batch in self.batches)
+
+
+class ToldBy(StrEnum):
+    """What tells which record a row of an audited table is of."""
+
+    coordinates = "coordinates"
+    key = "key"
+    """A key has the row of its last record."""
+    row = "row"
+    """Nothing: rows are compared as a multiset."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPartition:
+    """The records of a partition that were compared with a table."""
+
+    topic: str
+    partition: int
+    start: int
+    """From this offset on."""
+    until: int
+    """The rows of those below it must be there."""
+    end: int
+    """The rows of those from there up to this one may be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """A table that another tool fills, compared with its topics."""
+
+    region: str
+    table: str
+    told_by: ToldBy
+    group: str | None
+    """Whose offsets say up to where the table is filled."""
+    partitions: tuple[AuditedPartition, ...]
+    expected: int
+    """Rows that the records give, those after `until` among them."""
+    rows: int
+    """Rows of the table that were compared."""
+    dead_letters: dict[str, int]
+    """Records that are no rows by the pipeline file, by reason."""
+    lost: int
+    doubled: int
+    altered: int
+    stale: int
+    foreign: int
+    differences: tuple[Difference, ...]
+    """The first ones of each kind."""
+    unverifiable: tuple[str, ...]
+    """What can't be told."""
+    notes: tuple[str, ...]
+
+    @property
+    def wrong(self) -> int:
+        """The number of all differences."""
+        return self.lost + self.doubled + self.altered + self.stale + self.foreign
