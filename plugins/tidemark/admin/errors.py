@@ -196,6 +196,15 @@ class StagingInUse(
 # Offsets that are imported, dead letters that are exported.
 
 
+class GroupWithoutOffsets(
+    Refused,
+    text="group {group} has no offsets of {topics:list}. Correct its name: a sink of Kafka Connect"
+    " has the group connect-NAME. A tool that commits none there needs its offsets in a file",
+):
+    group: str
+    topics: tuple[str, ...]
+
+
 class ImportUnfit(
     Refused,
     text="region {region} can't begin at these offsets: {_first:clauses}. Nothing was written",

@@ -1,12 +1,15 @@
-"""Offsets from a file for a region that never opened: its group gets them, its first open goes on.
+"""Offsets for a region that never opened: its group gets them, its first open goes on.
+
+They come from a file, or from the group of another tool that has stopped.
 
 Nothing proves that the rows of what lies before them are anywhere: who exported them knows that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark.admin.errors import (
+    GroupWithoutOffsets,
     ImportIntoUsedGroup,
     ImportOverCommits,
     ImportPassedOver,
@@ -14,6 +17,7 @@ from tidemark.admin.errors import (
     ImportTooLate,
     ImportUnfit,
 )
+from tidemark.kafka.group import Group
 from tidemark.ledger.regions import refuse_shared
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -33,7 +37,7 @@ class ImportReport:
     applied: bool
     group: str
     source: str
-    """The region and the checkpoint that the offsets come from."""
+    """Where the offsets come from: a region and its checkpoint, or another group."""
     offsets: Offsets
     left: dict[TopicPartition, int]
     """Offsets from there to the end of each log: what the first run has before it."""
@@ -56,21 +60,83 @@ def import_offsets(
         _refuse_begun(region)
         offsets = exported.by_partition
         facts = region.broker.facts(region.broker.topics(pipeline.kafka.topics))
-        if faults := tuple(_faults(exported, facts)):
-            raise ImportUnfit(region=region.name, faults=faults)
-        _refuse_used(region, offsets)
-        if apply:
-            _write(region, offsets)
+        faults = *_other_logs(exported, facts), *_not_held(offsets, facts)
         source = f"{exported.region}, checkpoint {exported.seq}"
-        left = {place: facts.ends[place] - offset for place, offset in offsets.items()}
-        return ImportReport(
-            region=region.name,
-            applied=apply,
-            group=region.group.group_id,
-            source=source,
-            offsets=offsets,
-            left=left,
-        )
+        return _given(region, facts, offsets, faults, source=source, apply=apply)
+
+
+def import_from_group(
+    pipeline: Pipeline, connections: Connections, group: str, *, apply: bool
+) -> ImportReport:
+    """The same with the offsets of another tool's group, in which nobody is any more.
+
+    A partition that holds no record needs no offset there. What the tool wrote behind its offsets
+    is read again: `tidemark audit` tells of such rows.
+
+    Raises:
+        Refused, MirrorFailed: as `import_offsets`; or the tool has not stopped, or has no offsets.
+    """
+    with region_of(pipeline, connections) as region:
+        _refuse_begun(region)
+        facts = region.broker.facts(region.broker.topics(pipeline.kafka.topics))
+        offsets = group_offsets(region.kafka, group, facts, has_stopped=True)
+        high = region.broker.high_watermarks([*facts.ends])
+        offsets |= {
+            tp: end for tp, end in high.items() if tp not in offsets and end == facts.log_starts[tp]
+        }
+        faults = tuple(_not_held(offsets, facts))
+        return _given(region, facts, offsets, faults, source=f"group {group}", apply=apply)
+
+
+def offsets_of_group(pipeline: Pipeline, connections: Connections, group: str) -> Offsets:
+    """Where another tool's group stands in the pipeline's topics; raises as `group_offsets`."""
+    with region_of(pipeline, connections) as region:
+        facts = region.broker.facts(region.broker.topics(pipeline.kafka.topics))
+        return group_offsets(region.kafka, group, facts)
+
+
+def group_offsets(
+    kafka: Mapping[str, str], name: str, facts: Facts, *, has_stopped: bool = False
+) -> Offsets:
+    """Where the group stands; nobody joins it.
+
+    Raises:
+        Refused: it has no offset of these topics; or it should have stopped, and somebody is in it.
+    """
+    group = Group(kafka, name)
+    try:
+        if has_stopped and (holders := group.holders()):
+            raise ImportIntoUsedGroup(group=name, holders=tuple(map(str, holders)))
+        found = group.committed(facts.ends)
+    finally:
+        group.close()
+    if not found:
+        raise GroupWithoutOffsets(group=name, topics=tuple(sorted(facts.topic_ids)))
+    return found
+
+
+def _given(
+    region: Region,
+    facts: Facts,
+    offsets: Offsets,
+    faults: Sequence[str],
+    *,
+    source: str,
+    apply: bool,
+) -> ImportReport:
+    if faults:
+        raise ImportUnfit(region=region.name, faults=tuple(faults))
+    _refuse_used(region, offsets)
+    if apply:
+        _write(region, offsets)
+    return ImportReport(
+        region=region.name,
+        applied=apply,
+        group=region.group.group_id,
+        source=source,
+        offsets=offsets,
+        left={place: facts.ends[place] - offset for place, offset in offsets.items()},
+    )
 
 
 def _refuse_begun(region: Region) -> None:
@@ -92,8 +158,8 @@ def _refuse_used(region: Region, offsets: Offsets) -> None:
         raise ImportOverCommits(group=group.group_id, committed=committed)
 
 
-def _faults(exported: ExportedOffsets, facts: Facts) -> Iterator[str]:
-    """Each reason why the offsets do not mean records of these topics."""
+def _other_logs(exported: ExportedOffsets, facts: Facts) -> Iterator[str]:
+    """Each reason why the offsets do not count records of these topics."""
     if exported.cluster_id != facts.cluster_id:
         yield f"the file is from cluster {exported.cluster_id}, this is cluster {facts.cluster_id}"
     for topic, topic_id in sorted(exported.topic_ids):
@@ -102,12 +168,15 @@ def _faults(exported: ExportedOffsets, facts: Facts) -> Iterator[str]:
                 f"topic {topic} is not the exported one (its id was {topic_id}): it was deleted and"
                 " created again, or it is of another cluster"
             )
-    offsets = exported.by_partition
+
+
+def _not_held(offsets: Offsets, facts: Facts) -> Iterator[str]:
+    """Each partition that has no offset, or one that Kafka does not hold."""
     for place in sorted(facts.ends.keys() ^ offsets.keys()):
         if place in offsets:
-            yield f"{place} is in the file, but the topics of kafka.topics have no such partition"
+            yield f"{place} has an offset, but the topics of kafka.topics have no such partition"
         else:
-            yield f"{place} is a partition of kafka.topics, but it is not in the file"
+            yield f"{place} is a partition of kafka.topics, but it has no offset"
     for place in sorted(facts.ends.keys() & offsets.keys()):
         start, end = facts.log_starts[place], facts.ends[place]
         if not start <= offsets[place] <= end:

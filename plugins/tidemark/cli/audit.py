@@ -152,6 +152,12 @@ def _print(report: "AuditReport") -> None:
     print_line("")
     for difference in report.differences:
         print_line(_text(difference), style="red")
+    if report.ahead:
+        print_line(
+            f"note  {amount(report.ahead, 'row')} of records that need not be there yet: what goes"
+            " on from those offsets adds them again",
+            style="yellow",
+        )
     for gone in report.unverifiable:
         print_line(f"not verifiable  {gone}", style="yellow")
     for note in report.notes:

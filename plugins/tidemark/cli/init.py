@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from tidemark.admin.importing import offsets_of_group
 from tidemark.check.first_records import WHOLE_ROWS, Preview, SourceKey, preview_of, raw_records
 from tidemark.cli.faults import (
     DraftRefused,
@@ -85,6 +86,12 @@ def init(
         str | None,
         typer.Option(metavar="KEY[,KEY]", help="Keep one row of each key, by these columns."),
     ] = None,
+    from_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP", help="Begin where the consumer group of another tool stands."
+        ),
+    ] = None,
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
@@ -99,19 +106,32 @@ def init(
     give the columns of the key. If the topic holds change events of Debezium, a deletion deletes
     the row, and a written transform drops the tombstone that follows.
 
+    With --from-group the pipeline takes over from another tool: it begins at its group's offsets,
+    and --table names the table that the tool has filled. It prints the commands that compare the
+    table with the topic and hand the offsets over (docs/moving-in.md).
+
       tidemark init clicks --topic clicks
       tidemark init clicks --topic clicks --dir my-project --transform arrow
       tidemark init payments --topic payments --registry tidemark_registry
       tidemark init orders --topic shop.public.orders --upsert order_id
+      tidemark init orders --topic orders --table public.orders --from-group connect-orders
     """
+    start = "committed" if from_group else "beginning"
     draft = {
         "region": name,
-        "kafka": {"connection": kafka, "topics": [topic], "start": "beginning"},
+        "kafka": {
+            "connection": kafka,
+            "topics": [topic],
+            "start": start,
+        },
         "target": {"connection": warehouse, "table": table or f"public.{name}", **mode(upsert)},
     }
     new = _new(directory, draft, transform)
     refuse_existing(new.paths)
     with spinning("reading") as tell:
+        if from_group:
+            drafted = _drafted(draft, {"format": "raw"})
+            offsets_of_group(drafted, connections_of(drafted), from_group)
         proposed, source = _proposed(new, limit, registry, as_bytes=raw)
         new, found = upserting(new, proposed)
         refuse_existing(new.paths)
@@ -119,7 +139,8 @@ def init(
         tried = _tried(new, found, limit)
     texts = new.texts(found)
     write_all(texts)
-    done = Initiated(new=new, proposal=found, tried=tried, files=list(texts), source=source)
+    done = Initiated(new=new, proposal=found, tried=tried, files=list(texts), source=source,
+                     group=from_group)  # fmt: skip
     show(done, output)
 
 
@@ -196,6 +217,8 @@ class Initiated:
     files: Sequence[Path]
     source: SourceKey
     """Of change events: whether they tell what an upsert needs."""
+    group: str | None = None
+    """Of the tool that it takes over from."""
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -206,8 +229,12 @@ class Initiated:
     def next(self) -> list[str]:
         """The commands that go on from here."""
         file, test = (quote(os.fspath(path)) for path in (self.new.file, self.new.test))
-        verbs = ("check", "preview", "run", "verify")
-        return [f"python -m pytest {test}", *(f"tidemark {verb} {file}" for verb in verbs)]
+        verbs = ["check {}", "preview {}", "run {}", "verify {}"]
+        if self.group:
+            group = quote(self.group)
+            verbs[2:2] = [f"audit {{}} --group {group}",
+                          f"import-offsets {{}} --from-group {group} --apply"]  # fmt: skip
+        return [f"python -m pytest {test}", *(f"tidemark {verb.format(file)}" for verb in verbs)]
 
 
 def show(done: Initiated, output: ResultFormat) -> None:

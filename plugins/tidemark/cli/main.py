@@ -45,8 +45,8 @@ COMMANDS = {
     "checkpoints": "List a region's checkpoints, newest first.",
     "offsets": "Export a region's merged checkpoint: the next offset of each partition, by the "
     "ledger.",
-    "import-offsets": "Give the group of a region that never opened the offsets of an exported "
-    "checkpoint.",
+    "import-offsets": "Give the group of a region that never opened the offsets of a checkpoint, "
+    "or of a group.",
     "reset": "Fence every process, discard unpublished batches, set Kafka's offsets equal to the "
     "ledger's.",
     "mirror": "Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them "

@@ -221,6 +221,7 @@ class NewPipeline:
             region=scalar(self.region),
             kafka=scalar(kafka["connection"]),
             topics=", ".join(map(scalar, kafka["topics"])),
+            start=kafka["start"],
             decode="".join(f"  {line}\n" for line in decode_lines(proposal)),
             transform=job,
             warehouse=scalar(target["connection"]),

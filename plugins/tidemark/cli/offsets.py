@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.importing import import_from_group
 from tidemark.admin.importing import import_offsets as give
 from tidemark.cli.faults import NoOffsetsAt, OffsetsNotReadable, OptionsClash
 from tidemark.cli.order import DRY, Apply
@@ -115,30 +116,46 @@ def _checkpoint(region: "Region", at: int | None) -> Checkpoint:
 
 def import_offsets(
     region: RegionName,
-    file: Annotated[Path, typer.Argument(help="The output of tidemark offsets -o json.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The output of tidemark offsets -o json.")
+    ] = None,
+    from_group: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="The offsets of this group, whose tool has stopped."),
+    ] = None,
     apply: Apply = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
-    """Give the group of a region that never opened the offsets of an exported checkpoint.
+    """Give the group of a region that never opened the offsets of a checkpoint, or of a group.
 
-    It is a dry run without --apply. The region's pipeline file must say start: committed, and its
-    group must be empty and without other commits. The offsets must be of this cluster and of these
-    topics, of all their partitions, and of records that Kafka still holds.
+    They come from a file, or by --from-group from the consumer group of another tool, which must
+    have stopped. It is a dry run without --apply.
+
+    The region's pipeline file must say start: committed, and its group must be empty and without
+    other commits. The offsets must be of this cluster and of these topics, of all their partitions,
+    and of records that Kafka still holds. A partition without records needs none in another group.
 
       tidemark offsets flights -o json | tee flights.json
 
       tidemark import-offsets flights_again flights.json --apply
+      tidemark import-offsets orders --from-group connect-orders --apply
     """
-    exported, pipeline = read_exported(file), find_pipeline(region, pipelines)
+    if (file is None) == (from_group is None):
+        raise OptionsClash(options=("FILE", "--from-group"))
+    exported, pipeline = file and read_exported(file), find_pipeline(region, pipelines)
     with spinning("writing the group's offsets" if apply else "looking at group and topics"):
-        report = give(pipeline, connections_of(pipeline), exported, apply=apply)
+        known = connections_of(pipeline)
+        if exported:
+            report = give(pipeline, known, exported, apply=apply)
+        else:
+            report = import_from_group(pipeline, known, from_group or "", apply=apply)
     if output is ResultFormat.json:
         print_json(report)
         return
     done = "has" if apply else "would have (dry run)"
-    print_line(f"group {report.group} {done} the offsets of region {report.source}")
+    print_line(f"group {report.group} {done} the offsets of {report.source}")
     rows = [(*place, offset, report.left[place]) for place, offset in report.offsets.items()]
     print_table(("topic", "partition", "offset", "to the end"), rows)
     if not apply:

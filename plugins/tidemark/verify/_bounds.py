@@ -1,31 +1,14 @@
 """Which records a table must hold, and which it may hold: as its tool, or a person, says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.group import Group
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Offsets, Span
 from tidemark.verify._table import Range, Ranges
-from tidemark.verify.errors import AuditGroupUnknown, TopicsMadeAgain
-
-
-def group_offsets(kafka: Mapping[str, str], name: str, facts: Facts) -> Offsets:
-    """Where the group of the other tool stands; nobody joins it.
-
-    Raises:
-        Refused: it has no offset of these topics.
-    """
-    group = Group(kafka, name)
-    try:
-        found = group.committed(facts.ends)
-    finally:
-        group.close()
-    if not found:
-        raise AuditGroupUnknown(group=name, topics=tuple(sorted(facts.topic_ids)))
-    return found
+from tidemark.verify.errors import TopicsMadeAgain
 
 
 def offsets_of(broker: Broker, facts: Facts, given: datetime | Offsets) -> Offsets:
@@ -112,8 +95,3 @@ def _notes(facts: Facts, high: Offsets, until: Offsets, since: Offsets) -> Itera
             )
     for tp in sorted(until.keys() - facts.ends.keys()):
         yield f"{tp}: the pipeline reads no such partition"
-
-
-def places_of(ranges: Ranges) -> list[TopicPartition]:
-    """The partitions by their numbers."""
-    return [*ranges]

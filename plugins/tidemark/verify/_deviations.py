@@ -5,15 +5,25 @@ on meanwhile, and commits its offsets after its rows.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from tidemark.verify._fingerprints import PARTS, Fingerprints
 from tidemark.verify.report import Kind
 
 NO_ROW = bytes(16)
 """The values of a row that the table can't hold: none of its rows is it."""
+
+
+class Other(StrEnum):
+    """What is counted besides what is wrong."""
+
+    untold = "untold"
+    """A row that records may have given which Kafka no longer holds."""
+    ahead = "ahead"
+    """A row of a record that need not be there yet."""
 
 
 class Version(NamedTuple):
@@ -30,8 +40,7 @@ class Version(NamedTuple):
 class Deviation:
     """One thing that is wrong, by fingerprints."""
 
-    kind: Kind | None
-    """None: a row that records may have given which Kafka no longer holds."""
+    kind: Kind | Other
     identity: bytes
     wanted: Version | None = None
     """What should be there, or what is there too often."""
@@ -41,8 +50,17 @@ class Deviation:
     """The older record whose row it is."""
 
 
-Judge = Callable[[bytes, Sequence[Version], Counter[bytes]], Iterator[Deviation]]
-"""What is wrong with the rows of one identity."""
+class Judge(Protocol):
+    """Judges the rows of one identity."""
+
+    @property
+    def until(self) -> Sequence[int]:
+        """Below which offset rows must be there, by the number of the partition."""
+
+    def __call__(
+        self, identity: bytes, versions: Sequence[Version], rows: Counter[bytes], /
+    ) -> Iterator[Deviation]:
+        """What is wrong with them, and what else is counted."""
 
 
 def deviations(expected: Fingerprints, found: Fingerprints, judge: Judge) -> Iterator[Deviation]:
@@ -61,6 +79,7 @@ def deviations(expected: Fingerprints, found: Fingerprints, judge: Judge) -> Ite
                 len(records) == len(there) == 1
                 and records[0].row == there[0]
                 and not records[0].deletes
+                and records[0].offset < judge.until[records[0].place]
             )
             if not is_as_it_should_be:
                 yield from judge(identity, records, Counter(there))
@@ -88,7 +107,7 @@ class Appended:
         beside = [*(may - rows).elements()]
         for row in extra.elements():
             if not self.is_whole and not (versions and self.has_coordinates):
-                yield Deviation(None, identity, None, row)
+                yield Deviation(Other.untold, identity, None, row)
             elif row in may:
                 yield Deviation(Kind.doubled, identity, of_row[row], row)
             elif beside:
@@ -98,6 +117,8 @@ class Appended:
             else:
                 yield Deviation(Kind.foreign, identity, None, row)
         yield from (Deviation(Kind.lost, identity, of_row[row]) for row in lost)
+        ahead = (rows & may) - must
+        yield from (Deviation(Other.ahead, identity, of_row[row]) for row in ahead.elements())
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +136,7 @@ class LastWins:
     ) -> Iterator[Deviation]:
         """What is wrong with the one row that the key should have, or not have."""
         if not versions:
-            kind = Kind.foreign if self.is_whole else None
+            kind = Kind.foreign if self.is_whole else Other.untold
             yield from (Deviation(kind, identity, None, row) for row in rows.elements())
             return
         ordered = sorted(versions, key=lambda one: (one.offset, not one.deletes))
@@ -142,12 +163,14 @@ class LastWins:
         yield from (one for one in ordered if one.offset >= self.until[one.place])
 
 
-def counted(found: Iterable[Deviation], limit: int) -> tuple[Counter[Kind | None], list[Deviation]]:
+def counted(
+    found: Iterable[Deviation], limit: int
+) -> tuple[Counter[Kind | Other], list[Deviation]]:
     """How many there are of each kind, and the first ones of each that can be told."""
-    counts: Counter[Kind | None] = Counter()
+    counts: Counter[Kind | Other] = Counter()
     kept: list[Deviation] = []
     for one in found:
-        if one.kind and counts[one.kind] < limit:
+        if isinstance(one.kind, Kind) and counts[one.kind] < limit:
             kept.append(one)
         counts[one.kind] += 1
     return counts, kept

@@ -27,7 +27,7 @@ class Names:
 
     def difference(self, one: Deviation) -> Difference:
         """One of them."""
-        kind = one.kind or Kind.foreign
+        kind = Kind(one.kind)
         where = self._where(one.wanted) if one.wanted else self._own_place(one)
         return Difference(kind=kind, what="row", seq=None, where=where, detail=self._detail(one))
 

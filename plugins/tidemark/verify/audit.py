@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidemark.admin.importing import group_offsets
 from tidemark.kafka.retention import retentions
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
@@ -34,13 +35,14 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.columns import columns_of
 from tidemark.staging.fit import parsed
 from tidemark.staging.target import Target
-from tidemark.verify._bounds import Judged, bounds_of, facts_after, group_offsets, offsets_of
+from tidemark.verify._bounds import Judged, bounds_of, facts_after, offsets_of
 from tidemark.verify._deviations import (
     NO_ROW,
     Appended,
     Deviation,
     Judge,
     LastWins,
+    Other,
     Version,
     counted,
     deviations,
@@ -183,8 +185,9 @@ class _Audit:
             rows=found.rows,
             dead_letters=dead_letters,
             **{str(kind): counts[kind] for kind in _KINDS},
+            ahead=counts[Other.ahead],
             differences=tuple(named),
-            unverifiable=(*self.bounds.unverifiable, *self._untold(counts[None])),
+            unverifiable=(*self.bounds.unverifiable, *self._untold(counts[Other.untold])),
             notes=(*self.bounds.notes, *self._unjudged()),
         )
 

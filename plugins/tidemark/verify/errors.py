@@ -113,15 +113,6 @@ class AuditNeedsBound(
     target: str
 
 
-class AuditGroupUnknown(
-    Refused,
-    text="group {group} has no offsets of {topics:list}. Correct the name (a sink of Kafka Connect"
-    " has connect-NAME), or give --until",
-):
-    group: str
-    topics: tuple[str, ...]
-
-
 class AuditTableMissing(
     InvalidSettings, text="{target}: there is no such table or view, or this login can't see it"
 ):

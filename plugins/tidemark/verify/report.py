@@ -127,6 +127,9 @@ class AuditReport:
     altered: int
     stale: int
     foreign: int
+    ahead: int
+    """Rows of records after `until`: right, but a tool that begins there adds them again. Of keys
+    they are not counted: there the last record counts."""
     differences: tuple[Difference, ...]
     """The first ones of each kind."""
     unverifiable: tuple[str, ...]

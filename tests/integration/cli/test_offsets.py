@@ -106,8 +106,8 @@ def test_a_new_region_begins_at_exported_offsets(region: World, tmp_path: Path) 
             (other, says)
             for other, says in (
                 ({"topic_id": "AAAA"}, "is not the exported one (its id was AAAA)"),
-                ({"partition": 9}, "[9] is in the file, but"),
-                ({"topic": "nowhere"}, "nowhere[0] is in the file, but"),
+                ({"partition": 9}, "[9] has an offset, but"),
+                ({"topic": "nowhere"}, "nowhere[0] has an offset, but"),
             )
         ),
     ],

@@ -23,6 +23,7 @@ from tests.support.produce import open_transaction, produce, produce_transaction
 from tests.support.region import ask
 from tests.support.world import World
 
+from tidemark.admin.errors import GroupWithoutOffsets
 from tidemark.errors import TidemarkError
 from tidemark.model.offsets import TopicPartition
 from tidemark.postgres.transaction import snapshot
@@ -250,7 +251,7 @@ def test_what_lies_behind_the_bound_may_be_there_or_not(connect: World, told: st
 
 
 def test_a_group_without_offsets_is_refused(connect: World) -> None:
-    with pytest.raises(errors.AuditGroupUnknown):
+    with pytest.raises(GroupWithoutOffsets):
         audited(connect, group="nobody")
 
 
