@@ -26,8 +26,9 @@ SELECT coalesce((SELECT max(b.seq) FROM tidemark.batches b
 FROM above
 
 -- name: close_run
--- The ledger's word on how a run ended.
-UPDATE tidemark.runs SET state = %(state)s, reason = %(reason)s, closed_at = clock_timestamp()
+-- The ledger's word on how a run ended. What an earlier try of its close was about to tell, this one has yet to tell.
+UPDATE tidemark.runs SET state = %(state)s, reason = %(reason)s, closed_at = clock_timestamp(),
+    announced_seq = NULL, periods_until = NULL
 WHERE region = %(region)s AND epoch = %(epoch)s AND state IN ('open', 'failed', 'closed')
 
 -- name: confirm_announced

@@ -106,8 +106,8 @@ def test_a_close_tells_of_periods_and_a_rewind_takes_them_back(
     assert periods_taken_back(world.pipeline, world.connections) == []
     world.settings["complete"] = {"every": "hour", "lateness_seconds": 600}
     assert hours(world, "never opened") is None
-    assert hours(world, "silent") == ([11], 0)
-    assert (told(world, "silent"), confirmed(world, "silent")) == ((0, 1, 1, 2), True)
+    assert told(world, "silent") == (0, 1, 1, 2)
+    assert (hours(world, "silent"), confirmed(world, "silent")) == (([11], 0), True)
     world.produce(1, start=2)
     at(190)
     world.run("next")
@@ -126,10 +126,9 @@ def dies_at(world: World, step: str) -> None:
     world.open("dies")
     world.drain("dies")
     with suppress(FailpointHit), failpoint(step):
-        world.close("dies")
+        assert told(world, "dies")
         hours(world, "dies")
         if step == "verdict.after":
-            assert told(world, "dies")
             assert confirmed(world, "dies")
 
 
@@ -150,14 +149,31 @@ def test_whatever_kills_a_close_each_hour_is_told(
     world.produce(1)
     at(80)
     world.run("first")
-    assert hours(world, "first") == ([10], 0)
-    assert (told(world, "first"), confirmed(world, "first")) == ((0, 1, 1, 1), True)
+    assert told(world, "first") == (0, 1, 1, 1)
+    assert (hours(world, "first"), confirmed(world, "first")) == (([10], 0), True)
     world.produce(1, start=1)
     at(140)
     dies_at(world, step)
     at(200)
     world.run("next")
     assert hours(world, "next") == then
+
+
+def test_what_a_close_was_about_to_tell_when_it_died_its_next_try_has_yet_to_tell(
+    world: World, at: Callable[[int], None]
+) -> None:
+    """G228: a try that can't tell anything ends well too, and its verdict comes."""
+    world.settings["complete"] = {"every": "hour"}
+    world.produce(1)
+    at(80)
+    world.run("dies")
+    assert told(world, "dies") == (0, 1, 1, 1)
+    assert hours(world, "dies") == ([10], 0)
+    world.close("dies")
+    assert not confirmed(world, "dies")
+    world.run("next")
+    assert told(world, "next") == (0, 1, 1, 1)
+    assert hours(world, "next") == ([10], 1)
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
