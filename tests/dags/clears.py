@@ -86,6 +86,15 @@ with DAG("hand", schedule=None, max_active_runs=1, default_args=dict(retries=0))
     verdict = VerdictOperator(task_id="verdict", pipeline=file).as_bound_of(opened)
     opened >> drained >> closed >> check >> verdict
     drained >> PythonOperator(task_id="seen", python_callable=print) >> verdict
+
+with DAG("judged", schedule=None, max_active_runs=1, default_args=dict(retries=0)) as judged:
+    opened = OpenOperator(task_id="open", pipeline=file)
+    drained = DrainOperator(task_id="drain", pipeline=file, member=1)
+    closed = CloseOperator(task_id="close", pipeline=file)
+    tidy = PythonOperator(task_id="tidy", python_callable=print, trigger_rule="all_done")
+    verdict = VerdictOperator(task_id="verdict", pipeline=file)
+    end = VerdictOperator(task_id="end", pipeline=file).as_bound_of(opened)
+    opened >> drained >> closed >> tidy >> verdict >> end
 """
 
 GROUP = ("open", "drain", "close", "reset", "verdict", "end")
@@ -120,6 +129,8 @@ class OneRun:
     is_refused: bool = False
     before_drain: Callable[[], None] | None = None
     after_drain: Callable[[], None] | None = None
+    dies_in_close: bool = False
+    """Once it is closed."""
     told: list[tuple[str, str]] = field(default_factory=list)
     """Which run each task has named."""
     confirmed: list[str] = field(default_factory=list)
@@ -149,6 +160,8 @@ class OneRun:
             raise Fenced
         if self.state in ("open", "failed"):
             self.state = "closed" if self.is_drained else "failed"
+        if self.dies_in_close:
+            raise AirflowFailException
         return self._closed()
 
     def check(self, *_: object, run_id: str, **__: object) -> Closed:
@@ -339,8 +352,8 @@ def main(was: str | None = None) -> None:
         bag = DagBag(dag_folder=file, safe_mode=False)
         assert not bag.import_errors, bag.import_errors
         sync_bag_to_db(bag, "dags-folder", None)
-        both, tells, twice, skips, hand = (
-            Host(bag, name) for name in ("both", "tells", "twice", "skips", "hand")
+        both, tells, twice, skips, hand, judged = (
+            Host(bag, name) for name in ("both", "tells", "twice", "skips", "hand", "judged")
         )
         if was:
             print(json.dumps({"cleared": cleared(both, ledger, was)}, default=str))
@@ -354,6 +367,10 @@ def main(was: str | None = None) -> None:
             "skips": fresh(skips, ledger) | {"told": ledger.told},
             "twice": fresh(twice, ledger) | {"told": ledger.told},
             "by hand": by_hand(hand, ledger),
+            "judged": [
+                fresh(judged, ledger, dies_in_close=dies) | {"confirmed": ledger.confirmed}
+                for dies in (False, True)
+            ],
         }
     print(json.dumps(found, default=str))
 

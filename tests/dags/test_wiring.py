@@ -340,6 +340,13 @@ def test_a_run_that_is_wired_by_hand_is_told_of_once(hosts: Found) -> None:
     assert set(well["tasks"].values()) == {"success"}
 
 
+def test_what_a_close_that_failed_was_about_to_tell_no_verdict_confirms(hosts: Found) -> None:
+    """G229: a host's own task may let the verdict come, and Airflow has sent nothing."""
+    assert [one["tasks"]["close"] for one in hosts["judged"]] == ["success", "failed"]
+    assert [one["tasks"]["verdict"] for one in hosts["judged"]] == ["success"] * 2
+    assert [one["confirmed"] for one in hosts["judged"]] == [["judged/run"], []]
+
+
 @pytest.mark.parametrize(("how", "ledger"), [("refused", None), ("undrained", "superseded")])
 def test_a_run_that_is_wired_by_hand_and_not_done_is_red_and_reset(
     hosts: Found, how: str, ledger: str | None

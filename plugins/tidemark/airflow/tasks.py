@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context, timezone
 
 from tidemark.airflow import results
-from tidemark.airflow._wiring import tasks_of_run
+from tidemark.airflow._wiring import RunTasks, tasks_of_run
 from tidemark.airflow.assets import (
     complete_assets,
     complete_event,
@@ -181,10 +181,12 @@ def judge_run(path: str, context: Context) -> None:
     with as_airflow_failure(RunNotDone):
         connections = resolve(pipeline)
         closed = judge(pipeline, connections, run_id=run_id)
-    if not is_bound or _is_to_tell(context):
+    run = tasks_of_run(context["task"])
+    if not is_bound or len(run.verdict) == 1:
         with best_effort("what was told of the run"):
-            announce.confirm(pipeline, connections, run_id=run_id)
             _tell(results.verdict_lines(pipeline.into, results.of_close(closed)))
+            if _is_sent(context, run):
+                announce.confirm(pipeline, connections, run_id=run_id)
     if is_bound:
         _refuse_failed_between(context)
 
@@ -206,12 +208,10 @@ def _refuse_failed_between(context: Context) -> None:
         )
 
 
-def _is_to_tell(context: Context) -> bool:
-    """Whether the bound is the only verdict, and close succeeded: then Airflow sent its events."""
-    run = tasks_of_run(context["task"])
+def _is_sent(context: Context, run: RunTasks) -> bool:
+    """Whether close succeeded: then Airflow sent its events."""
     [closed] = run.close
-    is_sent = _states(context, [closed.task_id]).get(closed.task_id) == "success"
-    return is_sent and len(run.verdict) == 1
+    return _states(context, [closed.task_id]).get(closed.task_id) == "success"
 
 
 def reset_failed_run(path: str, context: Context) -> results.Result | None:
