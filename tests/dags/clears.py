@@ -367,10 +367,10 @@ def main(was: str | None = None) -> None:
             "skips": fresh(skips, ledger) | {"told": ledger.told},
             "twice": fresh(twice, ledger) | {"told": ledger.told},
             "by hand": by_hand(hand, ledger),
-            "judged": [
-                fresh(judged, ledger, dies_in_close=dies) | {"confirmed": ledger.confirmed}
-                for dies in (False, True)
-            ],
+            "judged": {
+                how: fresh(judged, ledger, dies_in_close=dies) | {"confirmed": ledger.confirmed}
+                for how, dies in {"well": False, "dies": True}.items()
+            },
         }
     print(json.dumps(found, default=str))
 
