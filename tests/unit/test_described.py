@@ -115,6 +115,15 @@ def test_no_pattern_of_a_dag_is_compiled_or_matched() -> None:
     assert found.pipeline.kafka.topics == tuple(topics)
 
 
+def test_a_zone_of_a_dag_is_looked_up_in_no_file() -> None:
+    """G113: the api-server may have other zones than the dag-processor, and shows the region."""
+    zone = "Europe/Newer_Than_The_Server"
+    found = Described.from_json(carried(complete={"every": "hour", "zone": zone}))
+    assert found is not None
+    assert found.pipeline.complete is not None
+    assert found.pipeline.complete.zone == zone
+
+
 def test_what_a_dag_carries_is_bounded() -> None:
     with pytest.raises(CarriedTooLarge) as caught:
         Described.from_json(carried(region="r" * MOST_CHARS))

@@ -103,6 +103,17 @@ def test_a_start_may_be_a_time_with_a_zone(tmp_path: Path) -> None:
     assert start.kafka.start.milliseconds == 1_704_067_200_000
 
 
+@pytest.mark.parametrize(
+    "zone", ["localtime", "right/Europe/Berlin", "utc", "", "Europe/Nowhere", "../Europe/Berlin"]
+)
+def test_a_zone_that_is_another_one_elsewhere_is_none(tmp_path: Path, zone: str) -> None:
+    """A period's key would depend on the machine whose worker tells it."""
+    assert load(tmp_path, changed(complete={"every": "hour", "zone": "Europe/Berlin"})).complete
+    with pytest.raises(PipelineFaults) as refused:
+        load(tmp_path, changed(complete={"every": "hour", "zone": zone}))
+    assert [fault["key"] for fault in refused.value.faults] == ["complete.zone"]
+
+
 def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
     found = load(tmp_path, changed(decode={"metadata": ["key", "headers"]}))
     assert found.decode.metadata == (Metadata.key, Metadata.headers)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from tidemark.model.periods import Calendar, Every
 from tidemark.model.plan import MAX_BIGINT, MOST_IN_FLIGHT, Bounds
@@ -74,12 +74,18 @@ class CompleteSettings(Strict):
 
     @field_validator("zone")
     @classmethod
-    def _known(cls, zone: str) -> str:
+    def _known(cls, zone: str, info: ValidationInfo) -> str:
+        """Lower-case names are no zones: localtime is another one on each machine."""
+        if (info.context or {}).get(CARRIED):
+            return zone
         try:
-            return ZoneInfo(zone).key
+            if zone[:1].isupper():
+                return ZoneInfo(zone).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            wanted = "must be a name of the IANA time zone database, such as Europe/Berlin or UTC"
-            raise ValueError(wanted) from None
+            pass
+        raise ValueError(
+            "must be a name of the IANA time zone database, such as Europe/Berlin or UTC"
+        )
 
     def calendar(self) -> Calendar:
         """The core's Calendar of these settings."""
