@@ -7,7 +7,7 @@ with its own.
 
 from dataclasses import dataclass, replace
 
-from tidemark.errors import Fenced, Unreachable
+from tidemark.errors import Fenced, TidemarkError
 from tidemark.kafka.retention import timestamp_type
 from tidemark.ledger import periods
 from tidemark.ledger.periods import PeriodNews
@@ -72,7 +72,7 @@ def _timestamps(region: Region, epoch: int) -> str | None:
     topics = {one.topic for one in region.ledger.target_offsets(region.name, epoch)}
     try:
         return timestamp_type(region.kafka, topics)
-    except Unreachable:
+    except TidemarkError:  # the periods are complete, whatever Kafka answers
         return None
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.support.failpoint import failpoint
 from tests.support.world import World
 
+from tidemark.admin import announce as announce_module
 from tidemark.admin.announce import (
     announce,
     announce_periods,
@@ -16,6 +17,7 @@ from tidemark.admin.announce import (
     periods_taken_back,
     told_of_rewind,
 )
+from tidemark.errors import Refused
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.group import Group
 from tidemark.ledger.queries import LedgerQueries
@@ -187,6 +189,21 @@ def test_it_is_told_who_writes_the_times_of_records(
     found = announce_periods(world.pipeline, world.connections, run_id="first")
     assert found
     assert (found.timestamps, found.periods[0].key) == (kind, "2026-09-30T00:00:00")
+
+
+def test_a_period_is_told_whatever_kafka_says_of_its_topics(
+    world: World, at: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger has kept by then that it is told."""
+    world.settings["complete"] = {"every": "hour"}
+    at(80)
+    world.run("first")
+
+    def refuses(*_: object) -> None:
+        raise Refused
+
+    monkeypatch.setattr(announce_module, "timestamp_type", refuses)
+    assert hours(world, "first") == ([10], 0)
 
 
 class TimedOut(BaseException):
