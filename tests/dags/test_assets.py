@@ -1,5 +1,6 @@
 """What a close may tell: which assets it has, and how an event of periods becomes one for each."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,3 +84,17 @@ def test_each_period_is_an_event_of_its_own(
     event = context["outlet_events"][asset]
     assert (event.extra, getattr(event, "partition_keys", set())) == ({"kind": "complete"}, set())
     assert asset in task.outlets
+
+
+def test_an_event_names_some_of_many_losses(hourly: Path) -> None:
+    """Airflow keeps it once for each period and target, for as long as the region lives."""
+    from tidemark.airflow.assets import complete_event
+    from tidemark.ledger.periods import PeriodNews
+    from tidemark.model.batch import Checkpoint
+    from tidemark.protocol.close import Closed
+
+    lost = [f"flights[{number}]@[0, 9)" for number in range(500)]
+    news = PeriodNews((), (), datetime(2026, 10, 1, tzinfo=UTC), False, lost)
+    closed = Closed(Checkpoint("flights", 1, 1, {}), 0, 0, 0, 0)
+    told = complete_event(Pipeline.load(hourly), closed, news)
+    assert told["accepted"] == [*lost[:20], "and 480 more"]

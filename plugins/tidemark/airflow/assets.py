@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 Extra = dict[str, Any]
 
+MOST_ACCEPTED = 20
+"""So many losses an event names: Airflow keeps it once for each period and target."""
+
 KEYS_FROM = "3.3"
 """The Airflow in which a task may send an event for each key of a partition."""
 
@@ -164,9 +167,14 @@ def complete_event(pipeline: Pipeline, closed: "Closed", news: "PeriodNews") -> 
         "again": list(news.again),
         "complete_at": news.complete_at.isoformat(),
         "transactions_were_open": news.transactions_were_open,
-        "accepted": list(news.accepted),
+        "accepted": _first(news.accepted),
         "timestamps": news.timestamps,
     }
+
+
+def _first(accepted: Sequence[str]) -> list[str]:
+    left = len(accepted) - MOST_ACCEPTED
+    return [*accepted[:MOST_ACCEPTED], *([f"and {left} more"] if left > 0 else [])]
 
 
 def _known(pipeline: Pipeline, target: str) -> str:
