@@ -42,14 +42,19 @@ UPDATE tidemark.regions SET oldest_seq = %(oldest)s
 WHERE region = %(region)s AND oldest_seq < %(oldest)s AND head_seq >= %(oldest)s
 
 -- name: prune_runs
--- As many runs as checkpoints are kept, and every run of a kept checkpoint or a newer one. A run that was given
--- overrides is kept for ever: cleared, it must not have them again.
+-- As many runs as checkpoints are kept, and every run of a kept checkpoint or a newer one; also the newest one that had
+-- read all before these, which tells up to when the oldest checkpoint is complete. A run that was given overrides is
+-- kept for ever: cleared, it must not have them again.
 DELETE FROM tidemark.runs WHERE region = %(region)s AND epoch IN (
     SELECT r.epoch FROM tidemark.runs r
     WHERE r.region = %(region)s AND r.state <> 'open' AND r.overrides = '{}'
       AND r.epoch <= (SELECT n.epoch - %(retain)s FROM tidemark.regions n WHERE n.region = %(region)s)
       AND NOT EXISTS (SELECT FROM tidemark.batches b
                       WHERE b.region = r.region AND b.epoch = r.epoch AND b.seq >= %(oldest)s)
+      AND r.epoch IS DISTINCT FROM (
+          SELECT max(k.epoch) FROM tidemark.runs k
+          WHERE k.region = %(region)s AND k.state = 'closed' AND k.bound IS NULL AND k.epoch < (
+              SELECT o.epoch FROM tidemark.batches o WHERE o.region = %(region)s AND o.seq = %(oldest)s))
     ORDER BY r.epoch LIMIT %(step)s)
 
 -- name: prune_spans

@@ -15,6 +15,7 @@ from tests.support.desk import Desk
 from tidemark.errors import Fenced
 from tidemark.ledger import periods
 from tidemark.model.periods import Calendar, Every
+from tidemark.model.plan import Bounds
 from tidemark.postgres.session import queries
 
 HOURS = Calendar(Every.hour, ZoneInfo("UTC"), lateness=timedelta(minutes=15))
@@ -35,6 +36,15 @@ def run_at(desk: Desk, hours: float) -> int:
     while desk.plan(epoch):
         desk.work(epoch)
     return epoch
+
+
+def two_batches_at(desk: Desk, hours: float) -> None:
+    """The same, by a run that has read half of them at first."""
+    desk.ahead = TEN + timedelta(hours=hours) - desk.ledger.queries.now()
+    desk.grow(10, 0)
+    epoch = desk.open(f"at {hours}", Bounds(5)).epoch
+    while desk.plan(epoch):
+        desk.work(epoch)
 
 
 def told(desk: Desk, epoch: int) -> tuple[list[int], list[int]]:
@@ -109,6 +119,23 @@ def what_was_sent_and_then_rewound_is_told_again(desk: Desk) -> None:
     assert told(desk, run_at(desk, 3.6)) == ([12], [12])
 
 
+def a_rewind_to_the_oldest_checkpoint_takes_back_what_came_after_it(desk: Desk) -> None:
+    """It is the first of its run's two: an older run tells what it held, and is not pruned."""
+    for hours in (2.5, 4.5):
+        told(desk, run_at(desk, hours))
+        desk.confirm(f"at {hours}")
+        desk.close(f"at {hours}")
+    two_batches_at(desk, 6.5)
+    told(desk, desk.epoch)
+    desk.confirm("at 6.5")
+    for _ in range(3):
+        desk.open("idle")
+    with desk.ledger.deciding(desk.region, desk.epoch, "prune") as tx:
+        tx.prune(2, 100)
+    desk.rewind(3)
+    assert told(desk, run_at(desk, 6.6)) == ([14, 15], [14, 15])
+
+
 def other_hours_are_told_from_where_the_old_ones_end(desk: Desk) -> None:
     """A pipeline file that says days now: no time is left out."""
     told(desk, run_at(desk, 2.5))
@@ -142,6 +169,7 @@ SCENARIOS: list[Callable[[Desk], None]] = [
     a_rewind_of_all_takes_back_all,
     what_a_rewind_leaves_is_told_once,
     what_was_sent_and_then_rewound_is_told_again,
+    a_rewind_to_the_oldest_checkpoint_takes_back_what_came_after_it,
     other_hours_are_told_from_where_the_old_ones_end,
     another_lateness_or_zone_leaves_no_time_out,
 ]
@@ -173,6 +201,8 @@ SEEDED = [
     ("rewind_periods", "least(periods_until, ", "least(",
      what_a_rewind_leaves_is_told_once),
     ("rewind_periods", "greatest(periods_since,\n", "(\n", a_rewind_of_all_takes_back_all),
+    ("prune_runs", "r.epoch IS DISTINCT FROM", "0 IS DISTINCT FROM",
+     a_rewind_to_the_oldest_checkpoint_takes_back_what_came_after_it),
 ]  # fmt: skip
 """A statement that forgets or repeats, and the scenario that finds it."""
 
