@@ -33,11 +33,12 @@ WHERE region = %(region)s AND epoch = %(epoch)s AND state IN ('open', 'failed', 
 
 -- name: confirm_announced
 -- What a run's close was about to tell is told. Under another epoch it may be rewound, or others may have told more.
-UPDATE tidemark.regions r SET announced_seq = n.announced_seq, announced_is_rewound = false,
+UPDATE tidemark.regions r SET announced_seq = coalesce(n.announced_seq, r.announced_seq),
+    announced_is_rewound = announced_is_rewound AND n.announced_seq IS NULL,
     periods_until = coalesce(n.periods_until, r.periods_until)
 FROM tidemark.runs n
 WHERE r.region = %(region)s AND n.region = r.region AND n.epoch = r.epoch
-  AND n.run_id = %(run_id)s AND n.announced_seq IS NOT NULL
+  AND n.run_id = %(run_id)s AND num_nonnulls(n.announced_seq, n.periods_until) > 0
 
 -- name: lockable
 -- The region, unless a transaction that decides has it at this moment; two that look are not in each other's way.

@@ -199,10 +199,7 @@ class Desk:
             return announce(tx.cursor, self.region, epoch, calendar)
 
     def confirm(self, run_id: str) -> None:
-        """It has told them; and of the head too, as always."""
-        state = self.ledger.region_state(self.region)
-        assert state is not None
-        self.ledger.announce(self.region, run_id, state.head_seq)
+        """It has told them."""
         assert self.ledger.confirm_announced(self.region, run_id)
 
     def join(self, epoch: int) -> int:

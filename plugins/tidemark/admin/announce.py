@@ -5,6 +5,8 @@ So it is told at least once: a close that dies in between is tried again, or the
 with its own.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from tidemark.errors import Fenced, TidemarkError
@@ -17,6 +19,7 @@ from tidemark.protocol.close import Closed
 from tidemark.runs.region import Region, region_of
 from tidemark.settings.endpoints import Connections
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.sections import CompleteSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +49,34 @@ def announce(pipeline: Pipeline, connections: Connections, *, run_id: str, seq: 
         region.ledger.announce(region.name, run_id, seq)
 
 
-def announce_periods(
+@contextmanager
+def period_news(
     pipeline: Pipeline, connections: Connections, *, run_id: str
-) -> PeriodNews | None:
-    """What the run's close tells of periods; the ledger knows it before. None if nothing is new.
+) -> Iterator[PeriodNews | None]:
+    """What the run's close tells of periods; None if nothing is new.
 
+    The ledger knows it once the block has ended well: what can't be sent is told by the next close.
     Also None where another epoch holds the region by now: its close tells it.
     """
-    if pipeline.complete is None:
+    with ExitStack() as entered:
+        region = entered.enter_context(region_of(pipeline, connections))
+        yield _announced(entered, region, pipeline.complete, run_id)
+
+
+def _announced(
+    entered: ExitStack, region: Region, complete: CompleteSettings | None, run_id: str
+) -> PeriodNews | None:
+    run = region.ledger.run_of(region.name, run_id)
+    if run is None or complete is None:
         return None
-    calendar = pipeline.complete.calendar()
-    with region_of(pipeline, connections) as region:
-        run = region.ledger.run_of(region.name, run_id)
-        if run is None:
-            return None
-        try:
-            with region.ledger.deciding(region.name, run.epoch, "announce") as tx:
-                found = periods.announce(tx.cursor, region.name, run.epoch, calendar)
-        except Fenced:
-            return None
-        return found and replace(found, timestamps=_timestamps(region, run.epoch))
+    timestamps = _timestamps(region, run.epoch)  # Kafka is not asked under the lock
+    deciding = region.ledger.deciding(region.name, run.epoch, "announce")
+    try:
+        tx = entered.enter_context(deciding)
+    except Fenced:
+        return None
+    found = periods.announce(tx.cursor, region.name, run.epoch, complete.calendar())
+    return found and replace(found, timestamps=timestamps)
 
 
 def _timestamps(region: Region, epoch: int) -> str | None:

@@ -157,12 +157,20 @@ def _announce(context: Context, pipeline: Pipeline, closed: "Closed", run_id: st
         if news := operation.news(pipeline, connections, closed):
             warehouse = connections[pipeline.warehouse]
             send_of_targets(context, pipeline, published_event(closed, news), warehouse)
-        if periods := operation.announce_periods(pipeline, connections, run_id=run_id):
+            operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
+    if pipeline.complete:
+        with best_effort("the event of periods"):
+            _announce_periods(context, pipeline, closed, run_id)
+
+
+def _announce_periods(context: Context, pipeline: Pipeline, closed: "Closed", run_id: str) -> None:
+    from tidemark.admin.announce import period_news
+
+    with period_news(pipeline, resolve(pipeline), run_id=run_id) as periods:
+        if periods:
             extra = complete_event(pipeline, closed, periods)
             send(context, complete_assets(pipeline), extra, extra["periods"])
             _tell(results.period_lines(periods))
-        if news or periods:
-            operation.announce(pipeline, connections, run_id=run_id, seq=closed.checkpoint.seq)
 
 
 def judge_run(path: str, context: Context) -> None:

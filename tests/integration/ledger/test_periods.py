@@ -60,6 +60,7 @@ def each_is_told_once(desk: Desk) -> None:
     """The first close begins with the newest."""
     for hours, expected in [(2.5, [11]), (3.2, []), (5.5, [12, 13, 14]), (5.6, [])]:
         assert told(desk, run_at(desk, hours)) == (expected, [])
+        desk.ledger.announce(desk.region, f"at {hours}", seq=1)  # rows too, or rows alone
         desk.confirm(f"at {hours}")
 
 

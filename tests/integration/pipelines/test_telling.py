@@ -11,9 +11,9 @@ from tests.support.world import World
 from tidemark.admin import announce as announce_module
 from tidemark.admin.announce import (
     announce,
-    announce_periods,
     confirm,
     news,
+    period_news,
     periods_taken_back,
     told_of_rewind,
 )
@@ -93,8 +93,8 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 def hours(world: World, run_id: str) -> tuple[list[int], int] | None:
     """The hours that a close tells of, and how many of them again."""
-    found = announce_periods(world.pipeline, world.connections, run_id=run_id)
-    return ([one.start.hour for one in found.periods], len(found.again)) if found else None
+    with period_news(world.pipeline, world.connections, run_id=run_id) as found:
+        return ([one.start.hour for one in found.periods], len(found.again)) if found else None
 
 
 def test_a_close_tells_of_periods_and_a_rewind_takes_them_back(
@@ -178,6 +178,23 @@ def test_what_a_close_was_about_to_tell_when_it_died_its_next_try_has_yet_to_tel
     assert hours(world, "next") == ([10], 1)
 
 
+def test_what_can_not_be_sent_is_told_by_the_next_close(
+    world: World, at: Callable[[int], None]
+) -> None:
+    """G240: though Airflow calls this one a success."""
+    world.settings["complete"] = {"every": "hour"}
+    world.produce(1)
+    at(80)
+    world.run("first")
+    with suppress(TimedOut), period_news(world.pipeline, world.connections, run_id="first") as news:
+        assert news
+        raise TimedOut
+    assert not confirmed(world, "first")
+    at(90)
+    world.run("next")
+    assert hours(world, "next") == ([10], 0)
+
+
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_it_is_told_who_writes_the_times_of_records(
     world: World, at: Callable[[int], None], topic: Callable[..., str], kind: str
@@ -186,8 +203,8 @@ def test_it_is_told_who_writes_the_times_of_records(
     world.topic = topic(**{"message.timestamp.type": kind})
     at(0)
     world.run("first")
-    found = announce_periods(world.pipeline, world.connections, run_id="first")
-    assert found
+    with period_news(world.pipeline, world.connections, run_id="first") as found:
+        assert found
     assert (found.timestamps, found.periods[0].key) == (kind, "2026-09-30T00:00:00")
 
 
