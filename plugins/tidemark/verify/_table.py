@@ -185,7 +185,7 @@ class Audited:
         """Rows of the table that have one of these identities; of rows that are equal, one."""
         wanted = sql.Literal([rf"\x{one.hex()}" for one in identities])
         where = sql.SQL("{} = ANY ({}::bytea[])").format(self._hashes[0], wanted)
-        columns = commas([self._hashes[1], self._json])
+        columns = sql.SQL("DISTINCT {}, {}").format(self._hashes[1], self._json)
         cursor.execute(_SELECT.format(columns, source=self._table, where=where))
         yield from ((bytes(row), text) for row, text in cursor.fetchall())
 

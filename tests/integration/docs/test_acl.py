@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
     Producer,
@@ -49,6 +51,8 @@ from tidemark.model.plan import Bounds
 from tidemark.runs.errors import ConnectionUnreachable, TasksReadOtherTopics
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
+from tidemark.verify.audit import AuditQuestion, audit
+from tidemark.verify.report import AuditReport
 from tidemark.verify.verify import verify
 from tidemark.views.group_health import health_of
 from tidemark.views.status import unread
@@ -238,6 +242,28 @@ def test_the_acls_of_an_output_topic_are_enough(guarded: GuardedWorld) -> None:
     guarded.settings["output"]["resume_after"] = 1
     guarded.run("second")
     assert len(sent_to(guarded.kafka, sink)) == 5
+
+
+def test_to_read_the_topic_is_enough_for_an_audit(guarded: GuardedWorld) -> None:
+    """B28: and to describe the other tool's group, if that is asked."""
+    guarded.sql(
+        "CREATE TABLE public.records AS SELECT 'value ' || n AS value, %s AS kafka_topic,"
+        " 0 AS kafka_partition, n AS kafka_offset FROM generate_series(0, 4) AS n",
+        [guarded.topic],
+    )
+    create(guarded, [("tidemark", "--operation Read", "topic", "")])
+
+    def audited(group: str | None) -> AuditReport:
+        question = AuditQuestion(group=group)
+        return audit(
+            guarded.pipeline, guarded.connections, question, spark=lambda: pytest.fail("Spark")
+        )
+
+    assert (audited(None).wrong, audited(None).rows) == (0, 5)
+    with closing(Consumer({"bootstrap.servers": guarded.kafka, "group.id": guarded.region})) as own:
+        own.commit(offsets=[TopicPartition(guarded.topic, 0, 5)], asynchronous=False)
+    create(guarded, [("tidemark", "--operation Describe", "group", "")])
+    assert audited(guarded.region).wrong == 0
 
 
 @pytest.mark.long
