@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from tests.support.filled import copied
 from tests.support.produce import open_transaction, produce, produce_transaction
 from tests.support.region import ask
+from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.admin.errors import GroupWithoutOffsets
@@ -523,6 +524,26 @@ def test_a_table_that_hides_rows_from_the_login_is_refused(connect: World, reade
     connect.sql("ALTER TABLE public.records ENABLE ROW LEVEL SECURITY")
     with pytest.raises(errors.AuditRowsHidden):
         audited(reader)
+
+
+def test_an_audit_that_is_interrupted_leaves_no_session(connect: World) -> None:
+    def interrupt(done: int, total: int, at: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        audit(
+            connect.pipeline,
+            connect.connections,
+            AuditQuestion(),
+            spark=no_spark,
+            tell=interrupt,
+        )
+    others = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    until(lambda: connect.sql(others) == [(0,)])
 
 
 def test_rows_that_come_while_we_look_are_not_judged(
