@@ -2,14 +2,14 @@
 
 -- name: announce_periods
 -- A close is about to tell of periods. The first one is where a rewind begins to tell again at the latest.
-UPDATE tidemark.regions SET periods_since = coalesce(periods_since, %(since)s),
-    periods_until = coalesce(periods_until, %(since)s),
-    periods_sent = greatest(periods_sent, %(until)s), periods_lateness = %(lateness)s
+UPDATE tidemark.regions SET periods_since = coalesce(periods_since, %(periods_since)s),
+    periods_until = coalesce(periods_until, %(periods_since)s),
+    periods_sent = greatest(periods_sent, %(periods_until)s), periods_lateness = %(lateness)s
 WHERE region = %(region)s
 
 -- name: announce_periods_of_run
 -- What its verdict confirms.
-UPDATE tidemark.runs SET periods_until = %(until)s WHERE region = %(region)s AND epoch = %(epoch)s
+UPDATE tidemark.runs SET periods_until = %(periods_until)s WHERE region = %(region)s AND epoch = %(epoch)s
 
 -- name: periods
 -- What readers know of, and up to when the region is complete.

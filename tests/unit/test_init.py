@@ -330,7 +330,7 @@ def test_any_object_is_proposed_or_refused(value: dict[str, Any]) -> None:
 def test_a_topic_or_a_table_may_have_an_odd_name(tmp_path: Path) -> None:
     """B16: a pattern, and a name that SQL quotes."""
     draft = DRAFT | {
-        "kafka": {"connection": "k", "topics": ["^a: #\nb.*'\""]},
+        "kafka": {**DRAFT["kafka"], "connection": "k", "topics": ["^a: #\nb.*'\""]},
         "target": {"connection": "w", "table": 'public."A ""b"" # \n c"'},
     }
     new = project(tmp_path, b'{"a": 1}', draft=draft)

@@ -281,7 +281,8 @@ def _fields(
     except Refusal as refusal:
         raise NoSchemaInferred(cause=refusal.detail) from refusal
     if not any(found.values()):
-        raise NoSchemaInferred(cause=f"the first {len(values)} values hold no field")
+        hold = f"the first {len(values)} values hold no field"
+        raise NoSchemaInferred(cause=hold if values else "no record with a value was read")
     return found
 
 

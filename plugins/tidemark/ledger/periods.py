@@ -43,8 +43,8 @@ def announce(cursor: Cursor, region: str, epoch: int, calendar: Calendar) -> Per
     values = {
         "region": region,
         "epoch": epoch,
-        "since": periods[0].start,
-        "until": periods[-1].end,
+        "periods_since": periods[0].start,
+        "periods_until": periods[-1].end,
         "lateness": calendar.lateness,
     }
     cursor.execute(query("announce_periods"), values)

@@ -27,7 +27,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
 def test_what_preview_prints_is_a_schema_that_a_run_takes(project: World) -> None:
     """B12, B20: check prints it too, and nothing else takes the file before."""
     write_pipeline(project, decode={"schema": "infer"})
-    assert "tell no field" in refusal("preview", PIPELINE, exits=2).fields["cause"]
+    assert refusal("preview", PIPELINE, exits=2).case == "NoSchemaInferred"
     produce(project.kafka, project.topic, [b'{"value": "a", "n": 1}', b"no JSON", b'{"n": 2.5}'])
     told = tidemark("preview", PIPELINE).stdout
     assert "from 3 records" in told

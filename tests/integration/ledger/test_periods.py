@@ -185,11 +185,11 @@ def test_each_period_is_told_once_and_again_after_a_rewind(
 
 
 SEEDED = [
-    ("announce_periods", "periods_since = coalesce(periods_since, %(since)s)",
-     "periods_since = %(since)s", a_rewind_of_all_takes_back_all),
-    ("announce_periods", "periods_until = coalesce(periods_until, %(since)s)",
+    ("announce_periods", "periods_since = coalesce(periods_since, %(periods_since)s)",
+     "periods_since = %(periods_since)s", a_rewind_of_all_takes_back_all),
+    ("announce_periods", "periods_until = coalesce(periods_until, %(periods_since)s)",
      "periods_until = periods_until", a_close_that_dies_is_told_by_the_next_one),
-    ("announce_periods", "greatest(periods_sent, %(until)s)", "periods_sent",
+    ("announce_periods", "greatest(periods_sent, %(periods_until)s)", "periods_sent",
      a_close_that_dies_is_told_by_the_next_one),
     ("announce_periods", "periods_lateness = %(lateness)s", "periods_lateness = '0'",
      lateness_counts_in_a_rewind),

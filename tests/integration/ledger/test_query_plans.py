@@ -77,6 +77,7 @@ OTHERS: dict[str, Any] = {
     **dict.fromkeys(("schema", "name", "pattern", "view", "topic", "request_id"), "text"),
     "settings": ["lock_timeout"],
     "rights": ["SELECT"],
+    **dict.fromkeys(("periods_since", "periods_until", "lateness")),
     "codes": ["text", None],
     "cases": ["text", None],
     "kinds": ["r"],
