@@ -40,6 +40,8 @@ AIRFLOW = (
     "integration/airflow/test_e2e.py",
     "browser/test_pages.py",
     "integration/airflow/test_load.py",
+    "integration/airflow/test_by_hour.py",
+    "browser/test_examples.py",
 )
 """Files that share one Airflow."""
 
