@@ -25,7 +25,6 @@ from tidemark.model.plain import amount, plain
 from tidemark.settings.pipeline import Pipeline
 from tidemark.verify.audit import AuditQuestion
 from tidemark.verify.audit import audit as compared
-from tidemark.verify.report import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,9 +173,7 @@ def _text(difference: "Difference") -> str:
 
 
 def _summary(report: "AuditReport") -> str:
-    kinds = (Kind.lost, Kind.doubled, Kind.altered, Kind.stale, Kind.foreign)
-    counts = {kind: getattr(report, kind) for kind in kinds}
-    wrong = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    wrong = ", ".join(f"{count:,} {kind}" for kind, count in report.by_kind.items() if count)
     return (
         f"table {report.table}, told by {report.told_by}: {amount(report.rows, 'row')} compared"
         f" with {amount(report.expected, 'row')} of Kafka; {wrong or 'nothing'} wrong"

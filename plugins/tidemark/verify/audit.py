@@ -63,7 +63,14 @@ from tidemark.verify.errors import (
     AuditRowsUnfit,
     AuditTableMissing,
 )
-from tidemark.verify.report import AuditedPartition, AuditReport, Difference, Kind, ToldBy
+from tidemark.verify.report import (
+    OF_ROWS,
+    AuditedPartition,
+    AuditReport,
+    Difference,
+    Kind,
+    ToldBy,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,9 +153,6 @@ def audit(
         return look.report(found, expected)
 
 
-_KINDS = (Kind.lost, Kind.doubled, Kind.altered, Kind.stale, Kind.foreign)
-
-
 @dataclass(frozen=True, slots=True)
 class _Audit:
     """One look at a table, and what it is compared with."""
@@ -184,7 +188,7 @@ class _Audit:
             expected=expected.rows,
             rows=found.rows,
             dead_letters=dead_letters,
-            **{str(kind): counts[kind] for kind in _KINDS},
+            **{str(kind): counts[kind] for kind in OF_ROWS},
             ahead=counts[Other.ahead],
             differences=tuple(named),
             unverifiable=(*self.bounds.unverifiable, *self._untold(counts[Other.untold])),

@@ -82,6 +82,10 @@ class Report:
         return sum(bool(batch.unverifiable) for batch in self.batches)
 
 
+OF_ROWS = (Kind.lost, Kind.doubled, Kind.altered, Kind.stale, Kind.foreign)
+"""What an audit can find."""
+
+
 class ToldBy(StrEnum):
     """What tells which record a row of an audited table is of."""
 
@@ -137,6 +141,11 @@ class AuditReport:
     notes: tuple[str, ...]
 
     @property
+    def by_kind(self) -> dict[Kind, int]:
+        """How many differences there are of each kind."""
+        return {kind: getattr(self, kind) for kind in OF_ROWS}
+
+    @property
     def wrong(self) -> int:
         """The number of all differences."""
-        return self.lost + self.doubled + self.altered + self.stale + self.foreign
+        return sum(self.by_kind.values())
