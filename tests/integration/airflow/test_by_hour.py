@@ -10,6 +10,7 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg2
 import pytest
@@ -51,25 +52,33 @@ hours, reset = pipeline_dag(FILE), reset_dag(FILE)
 CONSUMER = "flights_by_hour"
 
 
-def documented() -> str:
-    """The DAG of the docs, on a pipeline and a ledger of its own."""
+def documented(consumer: str, ledger: str) -> str:
+    """The DAG of the docs by another name, on a pipeline and a ledger of its own."""
     text = (PROJECT / "docs/complete.md").read_text()
     [found] = [
         one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if CONSUMER in one
     ]
-    return (
-        str(found)
-        .replace("flights.yaml", "flights_hours.yaml")
-        .replace("tidemark_warehouse", "hours_ledger")
-    )
+    names = {
+        "flights.yaml": "flights_hours.yaml",
+        f'"{CONSUMER}"': f'"{consumer}"',
+        "tidemark_warehouse": ledger,
+    }
+    for told, own in names.items():
+        assert told in found
+        found = found.replace(told, own)
+    return str(found)
 
 
 class Hours:
-    """Flights of one day, the runs that read them, and what was counted."""
+    """Flights of one day, the runs that read them, and what was counted.
 
-    region = "flights_hours"
+    Its names are of this session alone: Airflow keeps runs and events of one that broke off.
+    """
 
     def __init__(self, api: AirflowUnderTest, warehouse: dict[str, Any], kafka: str) -> None:
+        mark = uuid4().hex[:6]
+        self.region, self.consumer = f"hours_{mark}", f"{CONSUMER}_{mark}"
+        self.ledger = f"hours_ledger_{mark}"
         self.api, self.warehouse = api, warehouse
         self.producer = Producer({"bootstrap.servers": kafka})
         self.topic = ""
@@ -112,7 +121,7 @@ class Hours:
         return {int(hour): flights for hour, flights in rows}
 
     def _over(self) -> int:
-        runs = self.api.get(f"dags/{CONSUMER}/dagRuns", limit=100)["dag_runs"]
+        runs = self.api.get(f"dags/{self.consumer}/dagRuns", limit=100)["dag_runs"]
         assert "failed" not in {one["state"] for one in runs}
         return sum(one["state"] == "success" for one in runs)
 
@@ -141,25 +150,25 @@ def hours(
         "password": warehouse["password"], "schema": warehouse["dbname"],
     }  # fmt: skip
     found.api.post(
-        "connections", {"connection_id": "hours_ledger", "conn_type": "postgres"} | postgres
+        "connections", {"connection_id": found.ledger, "conn_type": "postgres"} | postgres
     )
     pipeline = {
-        "region": Hours.region,
+        "region": found.region,
         "kafka": {"connection": "tidemark_kafka", "topics": [found.topic], "start": "beginning"},
         "decode": {"format": "json", "schema": {"time_hour": "timestamp"}},
-        "target": {"connection": "hours_ledger", "table": "public.flights"},
+        "target": {"connection": found.ledger, "table": "public.flights"},
         "complete": {"every": "hour"},
     }
     (dags / "flights_hours.yaml").write_text(yaml.safe_dump(pipeline))
     (dags / "hours.py").write_text(DAGS)
-    (dags / "by_hour.py").write_text(documented())
-    for dag_id in (Hours.region, f"{Hours.region}_reset", CONSUMER):
+    (dags / "by_hour.py").write_text(documented(found.consumer, found.ledger))
+    for dag_id in (found.region, f"{found.region}_reset", found.consumer):
         found.api.until_parsed(dag_id, dags)
         found.api.wait_for_dag(dag_id)
     yield found
     for name in ("hours.py", "by_hour.py"):
         (dags / name).unlink()
-    found.api.http.delete("/api/v2/connections/hours_ledger").raise_for_status()
+    found.api.http.delete(f"/api/v2/connections/{found.ledger}").raise_for_status()
 
 
 @pytest.mark.long
@@ -181,7 +190,7 @@ def test_each_hour_is_counted_when_it_is_complete_and_is_right(hours: Hours) -> 
     hours.sql("ALTER TABLE public.flights DROP CONSTRAINT none")
     assert hours.run("13:30:00") == "success"
     assert hours.counted(runs=3) == {10: 7, 11: 5, 12: 4}
-    reset = f"{Hours.region}_reset"
+    reset = f"{hours.region}_reset"
     assert hours.api.run(reset, "back", to="1", apply=True, why="a test") == "success"
     events = hours.api.get("assets/events", source_dag_id=reset)["asset_events"]
     assert {*map(hour_of, events[0]["extra"]["periods_taken_back"])} == {11, 12}
