@@ -8,6 +8,8 @@ from tests.support.waiting import until
 
 from tidemark_local._airflow import Airflow
 
+AT_WORK = ["queued", "running", "deferred"]
+
 
 class AirflowUnderTest(AirflowApi):
     """The Airflow of these tests, with the calls that only they make."""
@@ -30,6 +32,12 @@ class AirflowUnderTest(AirflowApi):
             for run in self.get(f"dags/{dag_id}/dagRuns", state=state)["dag_runs"]:
                 path = f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}"
                 self.http.patch(path, json={"state": "failed"}).raise_for_status()
+
+    def pause(self, dag_id: str) -> None:
+        """No task of the DAG is at work; a run that had begun stays as it is."""
+        self.http.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": True}).raise_for_status()
+        path = f"dags/{dag_id}/dagRuns/~/taskInstances"
+        until(lambda: not self.get(path, state=AT_WORK)["task_instances"], 300, pause=1)
 
     def run(self, dag_id: str, run_id: str, **conf: Any) -> str:
         """Trigger a run and return the state that it ends in."""
