@@ -40,6 +40,12 @@ def resume(process: psutil.Process) -> None:
         process.send_signal(signal.SIGCONT)
 
 
+def ask_for_threads(process: psutil.Process) -> None:
+    """It writes what its threads do; a Python process, by its faulthandler, ends with that."""
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGQUIT if "java" in process.name() else signal.SIGABRT)
+
+
 def kill(process: psutil.Process) -> None:
     """It runs no longer."""
     with suppress(psutil.NoSuchProcess):

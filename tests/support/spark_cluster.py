@@ -127,6 +127,7 @@ class Flights:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
             "PYTHONPATH": str(PROJECT / "plugins"),
             "TIDEMARK_SPARK_LOG": str(self.words),
+            "PYTHONFAULTHANDLER": "1",
         }
 
 

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 from scripts.demo.flight_data import PARTITIONS
-from tests.support.processes import family, resume, stopped
+from tests.support.processes import ask_for_threads, family, resume, status, stopped
 from tests.support.spark_cluster import (
     Flights,
     command_lines,
@@ -29,8 +29,8 @@ from tidemark_local.daemon import Daemon, end, marked
 
 pytestmark = pytest.mark.spark
 
-HANGS = 900
-"""Seconds after which a cluster will not get there any more."""
+HANGS = 600
+"""Seconds after which a cluster will not get there any more; less than a test may take."""
 SHORT_LIVED = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -129,7 +129,7 @@ def await_stopped(
         found[:] = [stopped(family(one.process.pid)) for one in workers if one.process]
         return all(found)
 
-    until(each_has_one, HANGS, lambda: told(flights), pause=0.5)
+    until(each_has_one, HANGS, lambda: threads(driver) + told(flights), pause=0.5)
     return [one for one, *_ in found]
 
 
@@ -141,7 +141,18 @@ def go_on(folder: Folder, driver: "subprocess.Popen[bytes]", flights: Flights) -
             resume(process)
         return driver.poll() is not None
 
-    until(has_ended, HANGS, lambda: told(flights), pause=0.5)
+    until(has_ended, HANGS, lambda: threads(driver) + told(flights), pause=0.5)
+
+
+def threads(driver: "subprocess.Popen[bytes]") -> str:
+    """The states of a driver that hangs, and of its JVM; both write what their threads do."""
+    found = family(driver.pid)
+    states = [f"{one.pid} {status(one)}" for one in found]
+    for process in found:
+        resume(process)  # else it hears nothing
+        ask_for_threads(process)
+    driver.wait(60)
+    return f"{states}\n"
 
 
 def told(flights: Flights) -> str:
