@@ -10,10 +10,12 @@ from tests.support.said import said
 
 from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.history import DAY_PARTS, Standing
+from tidemark.ledger.queries import Completeness
 from tidemark.ledger.starts import NO_STARTS, Starts
 from tidemark.page.html import page, rate, sparkline
 from tidemark.page.lags import Lag
 from tidemark.page.ledgers import LedgerAnswer
+from tidemark.page.region import RegionView
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.page.verdict import error_in
 from tidemark.page.verdict import verdict as judged_by
@@ -299,3 +301,17 @@ def test_a_sparkline_says_in_words_what_it_draws() -> None:
     assert drawn.count("<rect") == 1
     assert rate([*rows[:-1], 29]) == "<1 now, <1 at most"
     assert "no rows in the last day" in sparkline([0] * DAY_PARTS)
+
+
+@pytest.mark.parametrize(
+    ("lost", "rest"), [(0, None), (1, ""), (12, " and 2 more")], ids=["none", "one", "many"]
+)
+def test_what_a_person_accepted_as_lost_stands_beside_the_time(lost: int, rest: str | None) -> None:
+    """B27: a region is complete but for these spans."""
+    accepted = [f"t[0]@[{n}, {n + 1})" for n in range(lost)]
+    view = RegionView(standing(), complete=Completeness("flights", NOON, 2, 7, 0, False, accepted))
+    about = seen()
+    body = page("live.html", seen=about, view=view, verdict=verdict(about, view.standing))
+    assert ("data-accepted" in body) is (lost > 0)
+    shown = ", ".join(accepted[:10])
+    assert rest is None or f"Complete but for {shown}{rest}, which" in body
