@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check pictures docs faults \
+.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check pictures docs faults torture \
 	newest up down lock release-check clean bench
 
 # Hundreds of processes import the package: each would compile it anew.
@@ -92,6 +92,10 @@ bench: $(READY) ## Measure Tidemark beside what one would write: 40 minutes; WHA
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --tier all tests/faults
+
+torture: MINUTES := 20
+torture: $(READY) ## Break all at random for MINUTES (20), heal, compare every record; SEED=7, MIX=ids,upsert
+	@$(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(MIX),--mix $(MIX))
 
 up: $(READY) ## Start Kafka, Postgres and Airflow on this machine
 	@$(BIN)/tidemark local up

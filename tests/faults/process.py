@@ -1,6 +1,6 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-Programs are run, retry, member, reset, rewind, withhold and replay. Reader and writer work
+Programs are run, retry, member, reset, dry run, rewind, withhold and replay. Reader and writer work
 in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
 
 What a program imports takes seconds. So a server, which has imported it and does nothing else,
@@ -65,6 +65,7 @@ def main(program: str, region: FaultRegion, seed: Seed | None) -> int:
             "retry": partial(region.retry, pool_executor),
             "member": partial(region.member, pool_executor),
             "reset": region.reset,
+            "dry run": partial(region.reset, apply=False),
             "rewind": region.rewind,
             "withhold": region.withhold,
             "replay": partial(region.replay, pool_executor),

@@ -122,14 +122,14 @@ class FaultRegion(DrivenRegion):
         sent = [(one.seq, json.loads(one.value or b"")["n"]) for one in records]
         live = {seq for (seq,) in self.sql(PUBLISHED)}
         rows = self.sql(SENDABLE)
-        yield from _compared("sent records", rows, [one for one in sent if one[0] in live])
+        yield from compared("sent records", rows, [one for one in sent if one[0] in live])
         yield from (f"sent twice: {one}" for one, times in Counter(sent).items() if times > 1)
 
     def _unlike_newest(self, records: list[SentRecord]) -> Iterator[str]:
         """The newest record of each key is its row, or says that there is none."""
         newest = {one.key: one.value for one in records}
         sent = [json.loads(value)["n"] for value in newest.values() if value is not None]
-        yield from _compared("sent rows", [row[2] for row in self.rows()], sent)
+        yield from compared("sent rows", [row[2] for row in self.rows()], sent)
         counts = Counter((one.seq, one.key) for one in records)
         yield from (f"sent twice: {one}" for one, times in counts.items() if times > 1)
         yield from (f"kept in the outbox: {n}" for (n,) in self.sql(KEPT))
@@ -180,13 +180,13 @@ class FaultRegion(DrivenRegion):
         good = [(p, o, json.loads(v)) for p, o, v in committed if v != BAD]
         rows = self._last(good) if "key" in self.settings["target"] else good
         if "targets" in self.settings:
-            yield from _compared("newest", two_tables.newest(_numbered(good)), self.newest())
+            yield from compared("newest", two_tables.newest(_numbered(good)), self.newest())
         bad = [(p, o) for p, o, v in committed if v == BAD]
         dead_letters = self.sql(
             'SELECT partition, "offset" FROM tidemark.dead_letters WHERE replayed_seq IS NULL'
         )
-        yield from _compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
-        yield from _compared("dead letters", bad, dead_letters)
+        yield from compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
+        yield from compared("dead letters", bad, dead_letters)
         yield from self.drift()
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
         yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))
@@ -230,7 +230,10 @@ class FaultRegion(DrivenRegion):
         return [f"verify: {report.wrong} wrong"] if report.wrong or report.unverifiable else []
 
     def _committed(self) -> Iterator[tuple[int, int, bytes]]:
-        """Every record visible at read_committed, read without Tidemark."""
+        return self.committed_of(self.topic)
+
+    def committed_of(self, topic: str) -> Iterator[tuple[int, int, bytes]]:
+        """Every record of a topic that is visible at read_committed, read without Tidemark."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.kafka,
@@ -240,11 +243,11 @@ class FaultRegion(DrivenRegion):
                 "fetch.wait.max.ms": 10,
             }
         )
-        unread = set(range(self.partitions))
-        consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in unread])
+        unread = set(consumer.list_topics(topic, 120).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in unread])
         while unread:
             message = consumer.poll(120)
-            assert message is not None, f"partitions {unread} of {self.topic} give nothing"
+            assert message is not None, f"partitions {unread} of {topic} give nothing"
             if message.error():
                 unread.discard(message.partition())
             else:
@@ -292,7 +295,8 @@ def _numbers(start: int, count: int) -> list[bytes]:
     ]
 
 
-def _compared(what: str, expected: list[Any], found: list[Any]) -> Iterator[str]:
+def compared(what: str, expected: list[Any], found: list[Any]) -> Iterator[str]:
+    """Where two multisets differ."""
     lost, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     if lost:
         yield f"{lost.total()} {what} lost, first {min(lost)}"
