@@ -3,7 +3,7 @@
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +148,18 @@ def threads(driver: "subprocess.Popen[bytes]") -> str:
     """The states of a driver that hangs, and of its JVM; both write what their threads do."""
     found = family(driver.pid)
     states = [f"{one.pid} {status(one)}" for one in found]
-    for process in found:
+    for process in reversed(found):  # the JVM first: it ends with its driver
         resume(process)  # else it hears nothing
         ask_for_threads(process)
-    driver.wait(60)
+    with suppress(subprocess.TimeoutExpired):
+        driver.wait(60)
     return f"{states}\n"
 
 
 def told(flights: Flights) -> str:
     """What the driver and its JVM said."""
-    return flights.log.read_text() + flights.words.read_text()[-3000:]
+    words = flights.words.read_text()[-3000:] if flights.words.exists() else ""
+    return flights.log.read_text() + words
 
 
 def _written(flights: Flights, folder: Folder) -> str:
