@@ -176,7 +176,7 @@ class FaultRegion(DrivenRegion):
 
     def faults(self) -> Iterator[str]:
         """The same, one after another."""
-        committed = list(self._committed())
+        committed = list(self.committed_of(self.topic))
         good = [(p, o, json.loads(v)) for p, o, v in committed if v != BAD]
         rows = self._last(good) if "key" in self.settings["target"] else good
         if "targets" in self.settings:
@@ -187,12 +187,16 @@ class FaultRegion(DrivenRegion):
         )
         yield from compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
         yield from compared("dead letters", bad, dead_letters)
+        yield from self.unlike_ledger()
+        if "output" in self.settings:
+            yield from self._unlike_output()
+
+    def unlike_ledger(self) -> Iterator[str]:
+        """Drift, leftovers, faults in the ledger itself, and what verify finds."""
         yield from self.drift()
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
         yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))
         yield from self._verified()
-        if "output" in self.settings:
-            yield from self._unlike_output()
 
     def _unlike_output(self) -> Iterator[str]:
         """Where the output topic differs from what its batches published, rewound ones too."""
@@ -228,9 +232,6 @@ class FaultRegion(DrivenRegion):
     def _verified(self) -> list[str]:
         report = verify(self.pipeline, self.connections, executor_of=LocalExecutor)
         return [f"verify: {report.wrong} wrong"] if report.wrong or report.unverifiable else []
-
-    def _committed(self) -> Iterator[tuple[int, int, bytes]]:
-        return self.committed_of(self.topic)
 
     def committed_of(self, topic: str) -> Iterator[tuple[int, int, bytes]]:
         """Every record of a topic that is visible at read_committed, read without Tidemark."""

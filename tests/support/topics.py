@@ -1,6 +1,7 @@
 """Topics that are there for whoever looks: a creation is answered before brokers know of it."""
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.support.waiting import until
 
@@ -24,6 +25,13 @@ def create_again(admin: AdminClient, name: str, partitions: int = 2) -> None:
     until(lambda: led(admin, name) == 0)
     until(lambda: _created(admin, NewTopic(name, partitions, 1)))  # until the old one is gone
     until(lambda: led(admin, name) == partitions)
+
+
+def move_group(admin: AdminClient, group: str, at: KafkaPartition, seconds: float = 120) -> None:
+    """The group, which has no members, has this offset, as somebody sets it by hand."""
+    asked = [ConsumerGroupTopicPartitions(group, [at])]
+    [answer] = admin.alter_consumer_group_offsets(asked).values()
+    answer.result(seconds)
 
 
 def led(admin: AdminClient, name: str) -> int:

@@ -8,7 +8,6 @@ from random import Random
 from threading import Event
 
 import psutil
-import psycopg2
 from tests.faults.broken import Broken
 from tests.support.processes import family
 from tests.torture.regions import TorturedRegion
@@ -17,6 +16,7 @@ from tests.torture.tally import Tally
 
 HUNG_SECONDS = 400
 """Longer than any time-out of a program."""
+HAS_BATCH = "SELECT 1 FROM tidemark.batches WHERE state = 'published' LIMIT 1"
 RUN = "run"
 BY_HAND = {"reset": 3, "rewind": 2, "dry run": 3, "replay": 2}
 """What people do, by how often."""
@@ -46,6 +46,10 @@ class Crew:
     def drivers(self) -> list[psutil.Process]:
         """The driver of each program that works."""
         return [found[0] for one in list(self._working) if (found := family(one.pid))]
+
+    def workers(self) -> list[psutil.Process]:
+        """Their readers and writers."""
+        return [worker for one in list(self._working) for worker in family(one.pid)[1:]]
 
     def processes(self) -> list[psutil.Process]:
         """Drivers and their readers and writers."""
@@ -118,18 +122,9 @@ class Conductor:
 
     def _by_hand(self) -> None:
         """Now and then somebody does something, whoever is at work."""
-        if not self.over.wait(self._random.uniform(8, 25)) and self._has_batches():
+        if not self.over.wait(self._random.uniform(8, 25)) and self.region.finds(HAS_BATCH):
             [program] = self._random.choices([*BY_HAND], [*BY_HAND.values()])
             self._crew.work(self.region, program)
 
     def _is_open(self) -> bool:
-        return self._finds("SELECT 1 FROM tidemark.runs WHERE state = 'open'")
-
-    def _has_batches(self) -> bool:
-        return self._finds("SELECT 1 FROM tidemark.batches WHERE state = 'published' LIMIT 1")
-
-    def _finds(self, asked: str) -> bool:
-        try:
-            return bool(self.region.look(asked))
-        except psycopg2.Error:  # Postgres is away, or nobody has migrated yet
-            return False
+        return self.region.finds("SELECT 1 FROM tidemark.runs WHERE state = 'open'")

@@ -26,20 +26,31 @@ KEYS = 40
 TOOLS = Path(__file__).with_name("kafka_tools.jars")
 
 
-def kafka_tools(watch: Watch) -> str:
-    """The class path of Kafka's command line tools.
+class KafkaTools:
+    """Kafka's command line tools, as processes that end with the servers of the folder."""
 
-    Raises:
-        NotStarted: a jar cannot be fetched.
-    """
-    jars = named_in(TOOLS.read_text())
-    tools = fetched(f"kafka-tools-{KAFKA_VERSION}", jars, 1, watch)
-    return f"{tools}/*:{kafka_jars(watch)}/*"
+    def __init__(self, folder: Folder) -> None:
+        """The jars are here.
 
+        Raises:
+            NotStarted: one cannot be fetched.
+        """
+        watch, jars = Watch(), named_in(TOOLS.read_text())
+        tools = fetched(f"kafka-tools-{KAFKA_VERSION}", jars, 1, watch)
+        self._java = [str(java()), *HEAP, "-cp", f"{tools}/*:{kafka_jars(watch)}/*"]
+        self._folder = folder
 
-def _marked(folder: Folder) -> dict[str, str]:
-    """The environment of a process of these servers: it ends with them."""
-    return {**os.environ, MARK: str(folder.root)}
+    def start(self, tool: str, *arguments: str) -> "subprocess.Popen[str]":
+        """The tool runs; what it prints is for the caller, its log is in the folder."""
+        with self._folder.log(tool).open("a") as log:
+            return subprocess.Popen(
+                [*self._java, f"org.apache.kafka.tools.{tool}", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, MARK: str(self._folder.root)},
+            )
 
 
 class Verifiable:
@@ -49,17 +60,12 @@ class Verifiable:
     have the next prefix.
     """
 
-    def __init__(
-        self, classes: str, kafka: str, topic: str, rate: int, folder: Folder, tally: Tally
-    ) -> None:
+    def __init__(self, tools: KafkaTools, kafka: str, topic: str, rate: int, tally: Tally) -> None:
         """`rate` in records a second."""
         self.journal = Journal()
-        tool = "org.apache.kafka.tools.VerifiableProducer"
-        self._command = [str(java()), *HEAP, "-cp", classes, tool]
-        self._command += ["--bootstrap-server", kafka, "--topic", topic]
-        self._command += ["--throughput", str(rate), "--acks", "-1"]
-        self._log, self._marked = folder.log("producer"), _marked(folder)
-        self._over = Event()
+        self._arguments = ["--bootstrap-server", kafka, "--topic", topic]
+        self._arguments += ["--throughput", str(rate), "--acks", "-1"]
+        self._tools, self._over = tools, Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread = tally.thread("producer", self._go_on)
 
@@ -71,22 +77,15 @@ class Verifiable:
         self._thread.join(120)
 
     def _go_on(self) -> None:
-        with self._log.open("w") as log:
-            for prefix in count(1):
-                if self._over.is_set():
-                    return
-                self._process = subprocess.Popen(
-                    [*self._command, "--value-prefix", str(prefix)],
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    start_new_session=True,
-                    env=self._marked,
-                )
-                assert self._process.stdout
-                for line in self._process.stdout:
-                    self.journal.hear(line)
-                self._process.wait()
+        for prefix in count(1):
+            if self._over.is_set():
+                return
+            last = ["--value-prefix", str(prefix)]
+            self._process = self._tools.start("VerifiableProducer", *self._arguments, *last)
+            assert self._process.stdout
+            for line in self._process.stdout:
+                self.journal.hear(line)
+            self._process.wait()
 
 
 class Copier:
@@ -95,18 +94,14 @@ class Copier:
     It ends when it has copied what was there at its start, and is started again.
     """
 
-    def __init__(
-        self, classes: str, kafka: str, source: str, sink: str, folder: Folder, tally: Tally
-    ) -> None:
-        tool = "org.apache.kafka.tools.TransactionalMessageCopier"
-        self._command = [str(java()), *HEAP, "-cp", classes, tool, "--broker-list", kafka]
-        self._command += ["--input-topic", source, "--output-topic", sink, "--group-mode"]
-        self._command += ["--input-partition", "-1", "--consumer-group", f"{sink}-copier"]
-        self._command += ["--transactional-id", f"{sink}-copier", "--use-group-metadata"]
-        self._command += ["--transaction-size", "300", "--transaction-timeout", "10000"]
-        self._log, self._marked = folder.log("copier"), _marked(folder)
-        self._over = Event()
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, tools: KafkaTools, kafka: str, source: str, sink: str, tally: Tally) -> None:
+        self._arguments = ["--broker-list", kafka, "--input-topic", source, "--output-topic", sink]
+        self._arguments += ["--group-mode", "--input-partition", "-1", "--use-group-metadata"]
+        self._arguments += ["--consumer-group", f"{sink}-copier"]
+        self._arguments += ["--transactional-id", f"{sink}-copier"]
+        self._arguments += ["--transaction-size", "300", "--transaction-timeout", "10000"]
+        self._tools, self._over = tools, Event()
+        self._process: subprocess.Popen[str] | None = None
         self._thread = tally.thread("copier", self._go_on)
 
     def end(self) -> None:
@@ -128,15 +123,9 @@ class Copier:
             self._copied("--enable-random-aborts")
 
     def _copied(self, *more: str) -> int:
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                [*self._command, *more],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=self._marked,
-            )
-            return self._process.wait()
+        self._process = self._tools.start("TransactionalMessageCopier", *self._arguments, *more)
+        self._process.communicate()  # it tells how far it is
+        return self._process.returncode
 
 
 class Feeder:
@@ -205,9 +194,9 @@ class Sources:
         tally: Tally,
     ) -> None:
         """Kafka's producer fills `ids` at `rate` records a second, its copier `copies`."""
-        classes = kafka_tools(Watch())
-        self._ids = Verifiable(classes, kafka, ids, rate, folder, tally)
-        self.copier = Copier(classes, kafka, ids, copies, folder, tally)
+        tools = KafkaTools(folder)
+        self._ids = Verifiable(tools, kafka, ids, rate, tally)
+        self.copier = Copier(tools, kafka, ids, copies, tally)
         self._numbers = Feeder(kafka, numbers, rate // 3, random, tally)
         self.journal = self._ids.journal
 

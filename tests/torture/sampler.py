@@ -1,25 +1,24 @@
 """Asks all the while, whatever fails: no answer is no finding, a wrong one is."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from random import Random
 from threading import Event
 
-import psycopg2
 from tests.torture.journal import Journal
-from tests.torture.regions import TorturedRegion
+from tests.torture.regions import AWAY, TorturedRegion
 from tests.torture.tally import Tally
 
 from tidemark.errors import Unreachable
 from tidemark.kafka.group import Group
 from tidemark.model.offsets import TopicPartition
 
-AWAY = (psycopg2.OperationalError, psycopg2.InterfaceError)
 RECENT = 4
 """Batches that are counted at each look."""
 NEWEST = 3000
 """Acknowledged records of a partition that are looked up at each look."""
 
+HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
+"""The first batch makes it."""
 KNOWN = "SELECT topic, partition FROM tidemark.partitions WHERE ended_epoch IS NULL"
 EVER = """
 SELECT greatest(max(p.next_offset),
@@ -97,7 +96,7 @@ class Sampler:
     def _go_on(self) -> None:
         while not self._over.wait(0.3):
             region = self._random.choice(self._regions)
-            if self._has_rows(region):
+            if region.finds(HAS_TABLE, region.tables[0]):
                 self._ask(
                     "Kafka is never ahead", region, ahead(region, self._groups[region.region])
                 )
@@ -113,9 +112,3 @@ class Sampler:
             self._tally.looks[f"{what}: no answer"] += 1
         else:
             self._tally.looks[what] += 1
-
-    def _has_rows(self, region: TorturedRegion) -> bool:
-        """Whether a first batch has made the tables."""
-        with suppress(*AWAY):
-            return bool(region.look("SELECT 1 WHERE to_regclass(%s) IS NOT NULL", region.tables[0]))
-        return False

@@ -5,10 +5,11 @@ from time import time
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.produce import produce
+from tests.support.topics import move_group
 from tests.torture.journal import Acked, Journal
 from tests.torture.regions import IdRegion, TorturedRegion
 from tests.torture.sampler import ahead, incomplete, partly
@@ -92,9 +93,7 @@ def test_kafka_ahead_of_the_ledger_is_noticed(region: IdRegion, admin: AdminClie
     """Unless somebody moved the offset by hand: that carries none of our metadata."""
     for metadata, findings in (("", 0), ("1/1", 1)):
         at = KafkaPartition(region.topic, 0, RECORDS + 1, metadata)
-        asked = [ConsumerGroupTopicPartitions(region.pipeline.group, [at])]
-        [answer] = admin.alter_consumer_group_offsets(asked).values()
-        answer.result(60)
+        move_group(admin, region.pipeline.group, at)
         assert len(list(ahead(region, region.group))) == findings
 
 
@@ -110,7 +109,6 @@ def test_a_record_that_the_output_has_twice_is_noticed(
     kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str
 ) -> None:
     region = TorturedRegion(kafka, warehouse, topic(partitions=1), group, direct=warehouse)
-    region.partitions = 1
     region.send()
     produce(kafka, region.topic, [b'{"n": 1}', b'{"n": 2}'])
     region.run()

@@ -10,11 +10,11 @@ from threading import Event, Timer
 
 import psutil
 import psycopg2
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.databases import administer
 from tests.support.processes import kill, resume
-from tests.support.topics import add_partitions
+from tests.support.topics import add_partitions, led, move_group
 from tests.support.waiting import outlast
 from tests.torture.crew import Crew
 from tests.torture.producers import Copier
@@ -167,11 +167,9 @@ class Torment:
             self.tally.hit(fault, TIMES, *steps)
 
     def _add_partition(self, fault: str) -> None:
-        region = self.random.choice(self.regions)
-        if region.partitions < MOST_PARTITIONS:
-            add_partitions(self.servers.admin, region.topic, region.partitions + 1)
-            for one in self.regions:
-                one.partitions += one.topic == region.topic
+        admin, topic = self.servers.admin, self.random.choice(self.regions).topic
+        if (partitions := led(admin, topic)) < MOST_PARTITIONS:
+            add_partitions(admin, topic, partitions + 1)
             self.tally.hit(fault, TIMES, *self._steps())
 
     def _move_group(self, fault: str) -> None:
@@ -179,10 +177,8 @@ class Torment:
         admin = self.servers.admin  # what it is asked ends with it
         for region in self.random.sample(self.regions, len(self.regions)):
             at = KafkaPartition(region.topic, 0, self.random.randint(0, 100))
-            asked = [ConsumerGroupTopicPartitions(region.pipeline.group, [at])]
-            [answer] = admin.alter_consumer_group_offsets(asked).values()
             with suppress(*NOT_NOW):
-                answer.result(5)
+                move_group(admin, region.pipeline.group, at, 5)
                 self.tally.hit(fault, NOBODY)
                 return
 
@@ -210,9 +206,7 @@ class Torment:
 
     def _workers(self) -> list[psutil.Process]:
         """Those that have had a task: others only wait for one."""
-        drivers = self.crew.drivers()
-        workers = [one for one in self.crew.processes() if one not in drivers]
-        return [one for one in workers if self.crew.step(one.pid) != STARTING]
+        return [one for one in self.crew.workers() if self.crew.step(one.pid) != STARTING]
 
     def _steps(self) -> list[str]:
         """Of all that are at work."""
